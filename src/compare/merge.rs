@@ -71,7 +71,8 @@ impl Cursor {
                 (tail, None) => return Ok(tail),
                 (None, Some(rows)) => {
                     let last = rows.len() - 1;
-                    let from = (0..last).rev().take_while(|r| rows.key(*r) == rows.key(last)).last().unwrap_or(last);
+                    let from =
+                        (0..last).rev().take_while(|r| rows.key(*r) == rows.key(last)).last().unwrap_or(last);
                     self.tail = Some(rows.slice(from, rows.len() - from));
                     if from > 0 {
                         return Ok(Some(rows.slice(0, from)));
@@ -274,12 +275,18 @@ mod tests {
 
     #[test]
     fn every_batch_size_gives_the_same_answer() {
-        let left: Vec<(i64, i64)> = vec![(i64::MIN, 1), (-1, 2), (0, 3), (1, 4), (5, 5), (5, 6), (5, 6), (9, 1), (i64::MAX, 5)];
-        let right: Vec<(i64, i64)> = vec![(i64::MIN, 11), (-1, 2), (1, 4), (5, 6), (5, 7), (9, 1), (10, 1), (i64::MAX, 55)];
+        let left: Vec<(i64, i64)> =
+            vec![(i64::MIN, 1), (-1, 2), (0, 3), (1, 4), (5, 5), (5, 6), (5, 6), (9, 1), (i64::MAX, 5)];
+        let right: Vec<(i64, i64)> =
+            vec![(i64::MIN, 11), (-1, 2), (1, 4), (5, 6), (5, 7), (9, 1), (10, 1), (i64::MAX, 55)];
         let mut seen = None;
         for chunk in [1, 2, 3, 7, 100] {
             let tally = run(&left, &right, chunk);
-            assert_eq!((tally.changed, tally.only_in_source, tally.only_in_target), (2, 3, 2), "chunk {chunk}");
+            assert_eq!(
+                (tally.changed, tally.only_in_source, tally.only_in_target),
+                (2, 3, 2),
+                "chunk {chunk}"
+            );
             assert_eq!(tally.equal, 4);
             assert_eq!(tally.duplicate_count, [1, 1]);
             assert_eq!(tally.duplicates[0][0].rows, 3);

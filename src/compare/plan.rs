@@ -36,7 +36,9 @@ impl Plan {
     pub(crate) fn reason(&self) -> String {
         let word = |delivery, side: Side| match delivery {
             Delivery::Ordered => format!("the {} delivers key order by its index", side.word()),
-            Delivery::Hoped => format!("the {} is expected to lie in key order, which is checked", side.word()),
+            Delivery::Hoped => {
+                format!("the {} is expected to lie in key order, which is checked", side.word())
+            }
             Delivery::Sorted => format!("drift sorts the {} within --memory", side.word()),
         };
         let mut out = if self.recipe.key.is_empty() {
@@ -81,7 +83,10 @@ pub(crate) fn plan(
         }
         if let Some(why) = a.unreadable.as_ref().or(b.unreadable.as_ref()) {
             if is_key {
-                return Err(Error::new(ErrorKind::Refused, format!("the key column {s:?} cannot be read: {why}")));
+                return Err(Error::new(
+                    ErrorKind::Refused,
+                    format!("the key column {s:?} cannot be read: {why}"),
+                ));
             }
             not_compared.push(NotCompared::column(s, why));
             continue;
@@ -93,14 +98,15 @@ pub(crate) fn plan(
                     recipe.values.push(rule);
                 }
             }
-            Err(why) if is_key => return Err(usage(format!("the key column {s:?} cannot be paired: {}", why.0))),
+            Err(why) if is_key => {
+                return Err(usage(format!("the key column {s:?} cannot be paired: {}", why.0)));
+            }
             Err(why) => not_compared.push(NotCompared::column(s, &why.0)),
         }
     }
     for (s, t) in &key {
         let (Some(a), Some(b)) = (source.column(s), target.column(t)) else { continue };
-        let mut rule =
-            ColumnRule::between(a, source.engine, b, target.engine).map_err(|why| usage(why.0))?;
+        let mut rule = ColumnRule::between(a, source.engine, b, target.engine).map_err(|why| usage(why.0))?;
         apply_wishes(&mut rule, request)?;
         // A key has to agree exactly; what it loses in precision it cannot be paired by.
         rule.coarse = None;
@@ -110,14 +116,18 @@ pub(crate) fn plan(
     for (shape, side) in [(source, Side::Source), (target, Side::Target)] {
         if let Some(why) = &shape.hidden_rows {
             let visible_part_named = request.columns.is_some()
-                || (if side == Side::Source { &request.source_where } else { &request.target_where }).is_some();
+                || (if side == Side::Source { &request.source_where } else { &request.target_where })
+                    .is_some();
             let severity = if visible_part_named { Severity::Warn } else { Severity::Fail };
             not_compared.push(NotCompared::table(side, why, severity));
         }
     }
-    let keys: [Vec<String>; 2] = [key.iter().map(|(s, _)| s.clone()).collect(), key.iter().map(|(_, t)| t.clone()).collect()];
-    let deliveries =
-        [delivery(source, &keys[0], &recipe, Side::Source), delivery(target, &keys[1], &recipe, Side::Target)];
+    let keys: [Vec<String>; 2] =
+        [key.iter().map(|(s, _)| s.clone()).collect(), key.iter().map(|(_, t)| t.clone()).collect()];
+    let deliveries = [
+        delivery(source, &keys[0], &recipe, Side::Source),
+        delivery(target, &keys[1], &recipe, Side::Target),
+    ];
     let divisible = deliveries == [Delivery::Ordered; 2]
         && recipe.key.first().is_some_and(|rule| {
             matches!(
@@ -248,7 +258,10 @@ fn choose_key(
 }
 
 fn missing_part(name: &str, key: &[String]) -> Error {
-    usage(format!("{name} lacks a column of the other side's primary key ({}); choose one with --key", key.join(", ")))
+    usage(format!(
+        "{name} lacks a column of the other side's primary key ({}); choose one with --key",
+        key.join(", ")
+    ))
 }
 
 fn no_key(source: &TableShape, target: &TableShape, names: [&str; 2]) -> Error {
@@ -285,7 +298,9 @@ fn apply_wishes(rule: &mut ColumnRule, request: &CompareRequest) -> Result<(), E
     }
     if let Some(tolerance) = tolerance {
         let fits = match tolerance {
-            Tolerance::Duration(_) => matches!(rule.common, Common::Timestamp { .. } | Common::Time { .. } | Common::Date),
+            Tolerance::Duration(_) => {
+                matches!(rule.common, Common::Timestamp { .. } | Common::Time { .. } | Common::Date)
+            }
             _ => matches!(
                 rule.common,
                 Common::Int64

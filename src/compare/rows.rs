@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, StringArray, UInt64Array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, StringArray, UInt64Array, new_null_array,
+};
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use arrow::error::ArrowError;
@@ -84,7 +86,9 @@ impl Rows {
         let columns: usize = self
             .columns
             .iter()
-            .map(|c| c.values.get_array_memory_size() + c.odd.as_ref().map_or(0, Array::get_array_memory_size))
+            .map(|c| {
+                c.values.get_array_memory_size() + c.odd.as_ref().map_or(0, Array::get_array_memory_size)
+            })
             .sum();
         columns + self.keys.get_array_memory_size() + self.hashes.get_array_memory_size()
     }
@@ -110,7 +114,11 @@ impl Rows {
                 Ok(Column { values, odd })
             })
             .collect::<Result<_, ArrowError>>()?;
-        Ok(Rows { keys: keys.as_binary::<i32>().clone(), hashes: hashes.as_primitive::<UInt64Type>().clone(), columns })
+        Ok(Rows {
+            keys: keys.as_binary::<i32>().clone(),
+            hashes: hashes.as_primitive::<UInt64Type>().clone(),
+            columns,
+        })
     }
 }
 
@@ -144,7 +152,7 @@ impl Layout {
         Layout { schema: Arc::new(Schema::new(fields)), odd }
     }
 
-    pub(crate) fn to_batch(&self, rows: &Rows) -> Result<RecordBatch, ArrowError> {
+    pub(crate) fn batch_of(&self, rows: &Rows) -> Result<RecordBatch, ArrowError> {
         let mut arrays: Vec<ArrayRef> = vec![Arc::new(rows.keys.clone()), Arc::new(rows.hashes.clone())];
         for (column, odd) in rows.columns.iter().zip(&self.odd) {
             arrays.push(Arc::clone(&column.values));
@@ -157,14 +165,15 @@ impl Layout {
         RecordBatch::try_new(Arc::clone(&self.schema), arrays)
     }
 
-    pub(crate) fn from_batch(&self, batch: &RecordBatch) -> Rows {
+    pub(crate) fn rows_of(&self, batch: &RecordBatch) -> Rows {
         let mut arrays = batch.columns()[2..].iter();
         let columns = self
             .odd
             .iter()
             .filter_map(|has_odd| {
                 let values = Arc::clone(arrays.next()?);
-                let odd: Option<StringArray> = if *has_odd { arrays.next().map(|a| a.as_string().clone()) } else { None };
+                let odd: Option<StringArray> =
+                    if *has_odd { arrays.next().map(|a| a.as_string().clone()) } else { None };
                 Some(Column { values, odd: odd.filter(|o| o.null_count() < o.len()) })
             })
             .collect();

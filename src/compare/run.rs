@@ -48,7 +48,8 @@ pub struct Explanation {
 }
 
 async fn describe(endpoints: &Endpoints) -> Result<[TableShape; 2], Error> {
-    let (source, target) = futures::future::try_join(endpoints[0].describe(), endpoints[1].describe()).await?;
+    let (source, target) =
+        futures::future::try_join(endpoints[0].describe(), endpoints[1].describe()).await?;
     Ok([source, target])
 }
 
@@ -56,7 +57,11 @@ fn read_request(plan: &Plan, side: Side, request: &CompareRequest, workers: usiz
     let at = side as usize;
     ReadRequest {
         columns: plan.columns(side),
-        filter: if side == Side::Source { request.source_where.clone() } else { request.target_where.clone() },
+        filter: if side == Side::Source {
+            request.source_where.clone()
+        } else {
+            request.target_where.clone()
+        },
         order: if plan.deliveries[at] == Delivery::Ordered { plan.keys[at].clone() } else { Vec::new() },
         workers,
     }
@@ -90,7 +95,9 @@ pub async fn explain(endpoints: &Endpoints, request: &CompareRequest) -> Result<
 }
 
 fn engine_types(recipe: &Recipe, shapes: &[TableShape; 2]) -> Vec<(String, String)> {
-    let name = |shape: &TableShape, column: &str| shape.column(column).map_or(String::new(), |c| c.engine_type.clone());
+    let name = |shape: &TableShape, column: &str| {
+        shape.column(column).map_or(String::new(), |c| c.engine_type.clone())
+    };
     let rules = recipe.key.iter().chain(&recipe.values);
     rules.map(|rule| (name(&shapes[0], &rule.name), name(&shapes[1], &rule.target_name))).collect()
 }
@@ -193,7 +200,9 @@ fn compared_so_far(tally: &Tally) -> String {
         Some(key) => {
             let text: Vec<String> = key
                 .iter()
-                .map(|(name, value)| format!("{name} = {}", value.as_str().map_or_else(|| "NULL".into(), str::to_string)))
+                .map(|(name, value)| {
+                    format!("{name} = {}", value.as_str().map_or_else(|| "NULL".into(), str::to_string))
+                })
                 .collect();
             format!("compared until then: {} rows, up to {}", tally.equal + tally.changed, text.join(", "))
         }
@@ -238,7 +247,9 @@ impl Run<'_> {
                 }
                 let deadline = control.deadline();
                 let mut merging = tokio::task::spawn_blocking(move || {
-                    let (Some(target), Some(source)) = (feeds.pop(), feeds.pop()) else { return (tally, None) };
+                    let (Some(target), Some(source)) = (feeds.pop(), feeds.pop()) else {
+                        return (tally, None);
+                    };
                     let error = merge(source, target, keyless, &mut tally, &control).err();
                     if error.is_some() {
                         control.fail();
@@ -263,7 +274,9 @@ impl Run<'_> {
                     parts[at] = Some(tally);
                     (at, error.or(crashed))
                 }
-                Ok((at, Err(e), _)) => (at, Some(SideError::internal(Side::Source, format!("a worker crashed: {e}")))),
+                Ok((at, Err(e), _)) => {
+                    (at, Some(SideError::internal(Side::Source, format!("a worker crashed: {e}"))))
+                }
                 Err(e) => (0, Some(SideError::internal(Side::Source, format!("a worker crashed: {e}")))),
             };
             if let Some(error) = error
@@ -301,7 +314,8 @@ impl Run<'_> {
 
     /// Where to cut the tables into ranges that are read at once; for balance only, every cut is right.
     async fn borders(&self, plan: &Plan) -> Vec<Border> {
-        let workers = self.snapshots[0].workers().min(self.snapshots[1].workers()).min(self.requests[0].workers);
+        let workers =
+            self.snapshots[0].workers().min(self.snapshots[1].workers()).min(self.requests[0].workers);
         if !plan.divisible || workers < 2 {
             return Vec::new();
         }
@@ -351,14 +365,20 @@ async fn reading_crashed(reading: &mut JoinSet<()>) -> Option<SideError> {
 }
 
 /// Compares the schemas only.
-pub async fn compare_schemas(endpoints: &Endpoints, request: &CompareRequest) -> Result<CompareOutcome, Error> {
+pub async fn compare_schemas(
+    endpoints: &Endpoints,
+    request: &CompareRequest,
+) -> Result<CompareOutcome, Error> {
     let started = Instant::now();
     let shapes = describe(endpoints).await?;
     let names = [endpoints[0].name().to_string(), endpoints[1].name().to_string()];
     let pairing = crate::schema::pair(&shapes[0], &shapes[1], &request.map);
     for column in &request.exclude {
         if shapes.iter().all(|s| s.column(column).is_none()) {
-            return Err(Error::new(ErrorKind::Usage, format!("--exclude: neither side has a column {column:?}")));
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("--exclude: neither side has a column {column:?}"),
+            ));
         }
     }
     let sides = names.map(|name| SideOutcome { name, ..SideOutcome::default() });

@@ -16,7 +16,9 @@ use super::control::Control;
 use super::rows::{Layout, Rows};
 use super::sort::Sorter;
 use super::tally::Side;
-use crate::endpoint::{BatchStream, Border, Endpoint, Error, ErrorKind, Position, ReadRequest, Scope, Snapshot};
+use crate::endpoint::{
+    BatchStream, Border, Endpoint, Error, ErrorKind, Position, ReadRequest, Scope, Snapshot,
+};
 use crate::value::canon::Column;
 use crate::value::recipe::Recipe;
 use crate::value::shape::TableShape;
@@ -114,7 +116,19 @@ impl SideReader {
         snapshot: Arc<dyn Snapshot>,
     ) -> SideReader {
         let snapshot = Mutex::new(snapshot);
-        SideReader { side, endpoint, shape, request, recipe, key, delivery, budget, retries, control, snapshot }
+        SideReader {
+            side,
+            endpoint,
+            shape,
+            request,
+            recipe,
+            key,
+            delivery,
+            budget,
+            retries,
+            control,
+            snapshot,
+        }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<dyn Snapshot> {
@@ -215,7 +229,9 @@ impl SideReader {
             }
             Ok(())
         });
-        merged.await.unwrap_or_else(|e| Err(Broken::Final(SideErrorKind::Failed(format!("the sort failed: {e}")))))
+        merged
+            .await
+            .unwrap_or_else(|e| Err(Broken::Final(SideErrorKind::Failed(format!("the sort failed: {e}")))))
     }
 
     /// Reads a stream to its end into a sorter.
@@ -285,8 +301,9 @@ impl SideReader {
     }
 
     fn canonical(&self, batch: &RecordBatch) -> Result<Rows, Broken> {
-        Rows::from_wire(&self.recipe, self.side == Side::Source, batch)
-            .map_err(|message| Broken::Final(SideErrorKind::Failed(format!("{}: {message}", self.endpoint.name()))))
+        Rows::from_wire(&self.recipe, self.side == Side::Source, batch).map_err(|message| {
+            Broken::Final(SideErrorKind::Failed(format!("{}: {message}", self.endpoint.name())))
+        })
     }
 
     fn broken(&self, error: Error) -> Broken {

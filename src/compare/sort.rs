@@ -162,15 +162,16 @@ fn spill_error(error: impl std::fmt::Display) -> String {
 impl RunWriter {
     fn new(layout: &Layout) -> Result<RunWriter, String> {
         let file = tempfile::tempfile().map_err(spill_error)?;
-        let options =
-            IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).map_err(spill_error)?;
+        let options = IpcWriteOptions::default()
+            .try_with_compression(Some(CompressionType::LZ4_FRAME))
+            .map_err(spill_error)?;
         let writer = StreamWriter::try_new_with_options(BufWriter::new(file), &layout.schema, options)
             .map_err(spill_error)?;
         Ok(RunWriter { layout: layout.clone(), writer })
     }
 
     fn write(&mut self, rows: &Rows) -> Result<(), String> {
-        let batch = self.layout.to_batch(rows).map_err(spill_error)?;
+        let batch = self.layout.batch_of(rows).map_err(spill_error)?;
         self.writer.write(&batch).map_err(spill_error)
     }
 
@@ -296,14 +297,14 @@ fn next_chunk(chunks: &mut Chunks, layout: &Layout) -> Result<Option<Rows>, Stri
         Chunks::Memory(run) => run.next_chunk().map_err(|e| e.to_string()),
         Chunks::Disk(reader) => match reader.next() {
             None => Ok(None),
-            Some(batch) => Ok(Some(layout.from_batch(&batch.map_err(spill_error)?))),
+            Some(batch) => Ok(Some(layout.rows_of(&batch.map_err(spill_error)?))),
         },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{int_rows, int_recipe};
+    use super::super::testing::{int_recipe, int_rows};
     use super::*;
 
     #[test]

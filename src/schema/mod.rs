@@ -152,7 +152,12 @@ pub fn findings(source: &TableShape, target: &TableShape, pairing: &Pairing) -> 
     out
 }
 
-fn column_findings(source: &TableShape, a: &ColumnShape, target: &TableShape, b: &ColumnShape) -> Vec<Finding> {
+fn column_findings(
+    source: &TableShape,
+    a: &ColumnShape,
+    target: &TableShape,
+    b: &ColumnShape,
+) -> Vec<Finding> {
     let finding = |kind, from: String, to: String, severity| Finding {
         kind,
         column: Some(a.name.clone()),
@@ -189,7 +194,8 @@ fn type_change(from: Engine, a: &ColumnShape, to: Engine, b: &ColumnShape) -> Op
     use LogicalType as L;
     if a.logical.is_untyped() || b.logical.is_untyped() {
         let both_declared = from == to && !a.engine_type.is_empty() && !b.engine_type.is_empty();
-        return (both_declared && !a.engine_type.eq_ignore_ascii_case(&b.engine_type)).then_some(Severity::Warn);
+        return (both_declared && !a.engine_type.eq_ignore_ascii_case(&b.engine_type))
+            .then_some(Severity::Warn);
     }
     let Ok(rule) = ColumnRule::between(a, from, b, to) else { return Some(Severity::Fail) };
     match (&a.logical, &b.logical) {
@@ -218,7 +224,9 @@ fn type_change(from: Engine, a: &ColumnShape, to: Engine, b: &ColumnShape) -> Op
         (L::Timestamp { digits: x, zoned: p }, L::Timestamp { digits: y, zoned: q }) => {
             Some(if y < x || p != q { Severity::Warn } else { Severity::Info })
         }
-        (L::Time { digits: x }, L::Time { digits: y }) => Some(if y < x { Severity::Warn } else { Severity::Info }),
+        (L::Time { digits: x }, L::Time { digits: y }) => {
+            Some(if y < x { Severity::Warn } else { Severity::Info })
+        }
         (L::Float32, L::Float64) => Some(Severity::Info),
         (L::Bits { len: x }, L::Bits { len: y }) => (x != y).then_some(Severity::Warn),
         (L::Enum, L::Enum) | (L::Bytes, L::Geometry) | (L::Geometry, L::Bytes) => Some(Severity::Info),
@@ -305,7 +313,10 @@ mod tests {
     #[test]
     fn a_column_in_the_middle_is_one_finding() {
         let a = table(Engine::Postgres, &[("id", "integer", INT), ("c", "integer", INT)]);
-        let b = table(Engine::MySql, &[("id", "int(11)", INT), ("b", "varchar(1)", varchar(1)), ("c", "int(11)", INT)]);
+        let b = table(
+            Engine::MySql,
+            &[("id", "int(11)", INT), ("b", "varchar(1)", varchar(1)), ("c", "int(11)", INT)],
+        );
         let found = findings(&a, &b, &pair(&a, &b, &[]));
         let kinds: Vec<_> = found.iter().map(|f| (f.kind, f.column.as_deref())).collect();
         assert_eq!(kinds, [(FindingKind::ColumnAdded, Some("b"))]);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder,
-    FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int64Builder, PrimitiveArray, StringArray, StringBuilder,
-    Time64MicrosecondBuilder, Time64NanosecondBuilder, TimestampMicrosecondBuilder, TimestampNanosecondBuilder,
-    UInt64Builder,
+    FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int64Builder, PrimitiveArray, StringArray,
+    StringBuilder, Time64MicrosecondBuilder, Time64NanosecondBuilder, TimestampMicrosecondBuilder,
+    TimestampNanosecondBuilder, UInt64Builder,
 };
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int64Type, Time64MicrosecondType,
@@ -294,9 +294,7 @@ impl<'a> Raw<'a> {
             Raw::F32(v) => Some(f64::from(v)),
             Raw::F64(v) => Some(v),
             Raw::Int(v) => Some(v as f64),
-            Raw::Decimal(v, scale) if decimal::is_reserved(v) => {
-                decimal::reserved_word(v).parse().ok().filter(|_| scale >= i8::MIN)
-            }
+            Raw::Decimal(v, _) if decimal::is_reserved(v) => decimal::reserved_word(v).parse().ok(),
             Raw::Decimal(v, scale) => decimal::format(v, scale, false).parse().ok(),
             Raw::Text(s) | Raw::Loose(s) | Raw::Number(s) => {
                 Number::parse(s)?;
@@ -411,7 +409,8 @@ fn convert(rule: &ColumnRule, logical: &LogicalType, read: &Reader<'_>, len: usi
             Made::from(raw.integer().and_then(|v| u64::try_from(v).ok()))
         }),
         Common::Decimal { scale, .. } => {
-            let builder = Decimal128Builder::with_capacity(len).with_data_type(DataType::Decimal128(38, scale));
+            let builder =
+                Decimal128Builder::with_capacity(len).with_data_type(DataType::Decimal128(38, scale));
             each_row!(read, len, builder, |raw: Raw<'_>| {
                 Made::from(match raw {
                     Raw::Int(v) => decimal::rescale(v, 0, scale),
@@ -432,20 +431,36 @@ fn convert(rule: &ColumnRule, logical: &LogicalType, read: &Reader<'_>, len: usi
             })
         }),
         Common::Float32 => each_row!(read, len, Float32Builder::with_capacity(len), |raw: Raw<'_>| {
-            Made::from(match raw {
-                Raw::F32(v) => Some(v),
-                // Text is rounded once, not through a double.
-                Raw::Text(s) | Raw::Loose(s) | Raw::Number(s) => {
-                    Number::parse(s).and_then(|_| s.parse::<f32>().ok())
+            Made::from(
+                match raw {
+                    Raw::F32(v) => Some(v),
+                    // Text is rounded once, not through a double.
+                    Raw::Text(s) | Raw::Loose(s) | Raw::Number(s) => {
+                        Number::parse(s).and_then(|_| s.parse::<f32>().ok())
+                    }
+                    other => other.float().map(|v| v as f32),
                 }
-                other => other.float().map(|v| v as f32),
-            }
-            .map(|v| if v == 0.0 { 0.0 } else if v.is_nan() { f32::NAN } else { v }))
+                .map(|v| {
+                    if v == 0.0 {
+                        0.0
+                    } else if v.is_nan() {
+                        f32::NAN
+                    } else {
+                        v
+                    }
+                }),
+            )
         }),
         Common::Float64 => each_row!(read, len, Float64Builder::with_capacity(len), |raw: Raw<'_>| {
-            Made::from(
-                raw.float().map(|v| if v == 0.0 { 0.0 } else if v.is_nan() { f64::NAN } else { v }),
-            )
+            Made::from(raw.float().map(|v| {
+                if v == 0.0 {
+                    0.0
+                } else if v.is_nan() {
+                    f64::NAN
+                } else {
+                    v
+                }
+            }))
         }),
         Common::Text => {
             let padded = matches!(logical, LogicalType::Text { padded: true, .. });
@@ -476,7 +491,9 @@ fn convert(rule: &ColumnRule, logical: &LogicalType, read: &Reader<'_>, len: usi
             }
         }),
         Common::Time { nanos: true } => {
-            each_row!(read, len, Time64NanosecondBuilder::with_capacity(len), |raw: Raw<'_>| Made::from(time(raw)))
+            each_row!(read, len, Time64NanosecondBuilder::with_capacity(len), |raw: Raw<'_>| Made::from(
+                time(raw)
+            ))
         }
         Common::Time { nanos: false } => {
             each_row!(read, len, Time64MicrosecondBuilder::with_capacity(len), |raw: Raw<'_>| {
@@ -509,7 +526,9 @@ fn convert(rule: &ColumnRule, logical: &LogicalType, read: &Reader<'_>, len: usi
                     Raw::TimestampMicros(v) => Some(v),
                     Raw::TimestampNanos(v) if v % 1000 == 0 => Some(v / 1000),
                     Raw::Date(d) => temporal::timestamp_of_date(d),
-                    Raw::Text(s) | Raw::Loose(s) => temporal::parse_moment(s).and_then(temporal::Moment::micros),
+                    Raw::Text(s) | Raw::Loose(s) => {
+                        temporal::parse_moment(s).and_then(temporal::Moment::micros)
+                    }
                     _ => None,
                 };
                 match micros {
@@ -543,7 +562,9 @@ fn convert(rule: &ColumnRule, logical: &LogicalType, read: &Reader<'_>, len: usi
         }
         Common::Json => by_text(read, len, json::canonical),
         Common::Set => by_text(read, len, |s| Some(text::canonical_set(s))),
-        Common::Bits => by_text(read, len, |s| s.bytes().all(|b| matches!(b, b'0' | b'1')).then(|| s.to_string())),
+        Common::Bits => {
+            by_text(read, len, |s| s.bytes().all(|b| matches!(b, b'0' | b'1')).then(|| s.to_string()))
+        }
         Common::Inet => by_text(read, len, text::canonical_inet),
         Common::Interval => by_text(read, len, |s| text::Interval::parse(s).map(|i| i.canonical())),
     }
@@ -631,7 +652,8 @@ mod tests {
     #[test]
     fn zeros_and_nans_are_one_value() {
         let rule = rule(LogicalType::Float64, LogicalType::Float64);
-        let wire: ArrayRef = Arc::new(arrow::array::Float64Array::from(vec![-0.0, f64::from_bits(0xfff8_0000_0000_0001)]));
+        let wire: ArrayRef =
+            Arc::new(arrow::array::Float64Array::from(vec![-0.0, f64::from_bits(0xfff8_0000_0000_0001)]));
         let column = canonicalise(&rule, true, &wire, false).unwrap();
         let floats = column.values.as_primitive::<Float64Type>();
         assert_eq!(floats.value(0).to_bits(), 0);
@@ -641,7 +663,8 @@ mod tests {
     #[test]
     fn impossible_dates_are_null_only_on_demand() {
         let rule = rule(LogicalType::Date, LogicalType::Date);
-        let wire: ArrayRef = Arc::new(arrow::array::Date32Array::from(vec![temporal::mysql_date(0, 0, 0), 3]));
+        let wire: ArrayRef =
+            Arc::new(arrow::array::Date32Array::from(vec![temporal::mysql_date(0, 0, 0), 3]));
         assert_eq!(canonicalise(&rule, true, &wire, false).unwrap().values.null_count(), 0);
         assert_eq!(canonicalise(&rule, true, &wire, true).unwrap().values.null_count(), 1);
     }

@@ -46,7 +46,9 @@ fn write(column: &Column, common: &Common, row: usize, out: &mut Vec<u8>) {
     match values.data_type() {
         DataType::Boolean => out.push(u8::from(values.as_boolean().value(row))),
         DataType::Int64 => signed(values.as_primitive::<Int64Type>().value(row)),
-        DataType::UInt64 => out.extend_from_slice(&values.as_primitive::<UInt64Type>().value(row).to_be_bytes()),
+        DataType::UInt64 => {
+            out.extend_from_slice(&values.as_primitive::<UInt64Type>().value(row).to_be_bytes())
+        }
         DataType::Decimal128(..) => {
             let v = values.as_primitive::<Decimal128Type>().value(row);
             out.extend_from_slice(&((v as u128) ^ (1 << 127)).to_be_bytes());
@@ -62,7 +64,9 @@ fn write(column: &Column, common: &Common, row: usize, out: &mut Vec<u8>) {
             out.extend_from_slice(&ordered.to_be_bytes());
         }
         DataType::Date32 => signed(i64::from(values.as_primitive::<Date32Type>().value(row))),
-        DataType::Time64(TimeUnit::Nanosecond) => signed(values.as_primitive::<Time64NanosecondType>().value(row)),
+        DataType::Time64(TimeUnit::Nanosecond) => {
+            signed(values.as_primitive::<Time64NanosecondType>().value(row))
+        }
         DataType::Time64(_) => signed(values.as_primitive::<Time64MicrosecondType>().value(row)),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             signed(values.as_primitive::<TimestampNanosecondType>().value(row));
@@ -107,13 +111,22 @@ mod tests {
 
     #[test]
     fn bytes_follow_the_order_of_values() {
-        let ints = column(Arc::new(Int64Array::from(vec![None, Some(i64::MIN), Some(-1), Some(0), Some(i64::MAX)])));
+        let ints =
+            column(Arc::new(Int64Array::from(vec![None, Some(i64::MIN), Some(-1), Some(0), Some(i64::MAX)])));
         let keys = encode(&[ints], &[&Common::Int64], 5);
         assert!((1..5).all(|i| keys.value(i - 1) < keys.value(i)));
-        let floats = column(Arc::new(Float64Array::from(vec![f64::NEG_INFINITY, -1.5, 0.0, 1e-9, f64::INFINITY, f64::NAN])));
+        let floats = column(Arc::new(Float64Array::from(vec![
+            f64::NEG_INFINITY,
+            -1.5,
+            0.0,
+            1e-9,
+            f64::INFINITY,
+            f64::NAN,
+        ])));
         let keys = encode(&[floats], &[&Common::Float64], 6);
         assert!((1..6).all(|i| keys.value(i - 1) < keys.value(i)));
-        let texts = column(Arc::new(StringArray::from(vec!["", "a", "a\0", "a\0b", "a\u{1}", "aa", "b", "é"])));
+        let texts =
+            column(Arc::new(StringArray::from(vec!["", "a", "a\0", "a\0b", "a\u{1}", "aa", "b", "é"])));
         let keys = encode(&[texts], &[&Common::Text], 8);
         assert!((1..8).all(|i| keys.value(i - 1) < keys.value(i)));
     }

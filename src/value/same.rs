@@ -55,7 +55,9 @@ pub fn same(rule: &ColumnRule, a: &Column, i: usize, b: &Column, j: usize) -> bo
 fn ticks(column: &Column, row: usize) -> Option<i64> {
     let values = &column.values;
     match values.data_type() {
-        DataType::Time64(TimeUnit::Nanosecond) => Some(values.as_primitive::<Time64NanosecondType>().value(row)),
+        DataType::Time64(TimeUnit::Nanosecond) => {
+            Some(values.as_primitive::<Time64NanosecondType>().value(row))
+        }
         DataType::Time64(_) => Some(values.as_primitive::<Time64MicrosecondType>().value(row)),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             Some(values.as_primitive::<TimestampNanosecondType>().value(row))

@@ -38,12 +38,14 @@ pub fn text_of(rule: &ColumnRule, column: &Column, row: usize) -> Option<String>
             let micros = values.as_primitive::<Time64MicrosecondType>().value(row);
             temporal::format_time(micros.saturating_mul(1000))
         }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            temporal::format_timestamp_nanos(values.as_primitive::<TimestampNanosecondType>().value(row), zoned)
-        }
-        DataType::Timestamp(..) => {
-            temporal::format_timestamp_micros(values.as_primitive::<TimestampMicrosecondType>().value(row), zoned)
-        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => temporal::format_timestamp_nanos(
+            values.as_primitive::<TimestampNanosecondType>().value(row),
+            zoned,
+        ),
+        DataType::Timestamp(..) => temporal::format_timestamp_micros(
+            values.as_primitive::<TimestampMicrosecondType>().value(row),
+            zoned,
+        ),
         DataType::FixedSizeBinary(_) => text::format_uuid(values.as_fixed_size_binary().value(row)),
         DataType::Binary => format!("0x{}", text::hex(values.as_binary::<i32>().value(row))),
         _ => values.as_string::<i32>().value(row).to_string(),
