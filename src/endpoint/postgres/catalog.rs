@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use sqlx::{Column, Row, TypeInfo, ValueRef};
+use sqlx::{Column, Row, ValueRef};
 
 use super::session::{Session, TextRow};
 use super::sql::{identifier, literal, source};
 use super::types::{self, PgType, Types};
 use crate::config::address::Object;
 use crate::endpoint::{Cost, Error, ErrorKind, Result};
-use crate::value::shape::{ColumnShape, Engine, NativeOrder, TableShape};
+use crate::value::shape::{ColumnShape, Engine, TableShape};
 
 /// What lies behind the object, beyond its shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -351,9 +351,9 @@ async fn describe_query(
     let origins: Vec<Option<(u32, i16)>> =
         found.iter().map(|c| c.relation_id().map(|oid| oid.0).zip(c.relation_attribute_no())).collect();
     let names: Vec<String> = found.iter().map(|c| c.name().to_string()).collect();
-    debug_assert!(found.iter().all(|c| !c.type_info().name().is_empty()));
 
-    // Columns that come straight from a table have its modifier (precision, length); the protocol's own is not shown.
+    // Columns that come straight from a table have its type with modifier (precision, length) or domain; the protocol
+    // tells the base type only.
     let written: Vec<String> = oids
         .iter()
         .zip(&origins)
@@ -364,25 +364,23 @@ async fn describe_query(
         })
         .collect();
     let query = format!(
-        "select format_type(v.oid, coalesce(a.atttypmod, -1)), coalesce(a.atttypmod, -1)
+        "select format_type(coalesce(a.atttypid, v.oid), coalesce(a.atttypmod, -1)),
+                coalesce(a.atttypmod, -1), coalesce(a.atttypid, v.oid)
          from (values {}) v(at, oid, relation, attribute)
-         left join pg_attribute a on a.attrelid = v.relation and a.attnum = v.attribute and a.atttypid = v.oid
+         left join pg_attribute a on a.attrelid = v.relation and a.attnum = v.attribute
          order by v.at",
         written.join(", ")
     );
     let described = session.rows(cost, &query).await?;
-    let as_text: Vec<String> = oids.iter().map(u32::to_string).collect();
-    let known = fetch_types(session, cost, &as_text).await?;
+    let used: Vec<String> = described.iter().map(|row| text(row, 2)).collect();
+    let known = fetch_types(session, cost, &used).await?;
     let columns = names
         .into_iter()
-        .zip(&oids)
         .zip(&described)
-        .map(|((name, oid), row)| {
-            let logical = known.logical(*oid, text(row, 1).parse().unwrap_or(-1));
-            let order = match types::order(&logical, known.base_name(*oid), false) {
-                NativeOrder::Bytes if logical.to_string().starts_with("text") => NativeOrder::Other,
-                order => order,
-            };
+        .map(|(name, row)| {
+            let oid = text(row, 2).parse().unwrap_or(0);
+            let logical = known.logical(oid, text(row, 1).parse().unwrap_or(-1));
+            let order = types::order(&logical, known.base_name(oid), false);
             ColumnShape {
                 name,
                 engine_type: text(row, 0),

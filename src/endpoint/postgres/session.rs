@@ -17,9 +17,11 @@ const GRACE: Duration = Duration::from_secs(5);
 /// One row of a catalogue query, every value as text.
 pub(super) type TextRow = Vec<Option<String>>;
 
-/// A connection with what errors and settings need to know.
+/// A connection with what errors and settings need to know. Dropping it says goodbye to the server, which would log a
+/// broken connection otherwise.
 pub(super) struct Session {
-    connection: PgConnection,
+    /// `None` only while it is dropped.
+    connection: Option<PgConnection>,
     name: String,
     version: u32,
 }
@@ -30,7 +32,7 @@ impl Session {
         let connecting = async {
             let connection = target.options.connect().await.map_err(|e| refused(name, &e))?;
             // The first statement shows that a server stands behind a pooler, and which one.
-            let mut session = Session { connection, name: name.to_string(), version: 0 };
+            let mut session = Session { connection: Some(connection), name: name.to_string(), version: 0 };
             let version = session.one(cost, "show server_version_num").await?;
             session.version = version.parse().unwrap_or(0);
             Ok(session)
@@ -88,7 +90,7 @@ impl Session {
     /// Runs statements and returns the driver's rows.
     pub(super) async fn raw_rows(&mut self, cost: &Cost, text: &str) -> Result<Vec<PgRow>> {
         cost.statement();
-        let running = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(&mut self.connection);
+        let running = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(self.connection()?);
         match tokio::time::timeout(STATEMENT_TIMEOUT + GRACE, running).await {
             Ok(Ok(rows)) => Ok(rows),
             Ok(Err(e)) => Err(failed(&self.name, &e)),
@@ -126,22 +128,31 @@ impl Session {
     }
 
     /// The driver's connection, for COPY.
-    pub(super) fn connection(&mut self) -> &mut PgConnection {
-        &mut self.connection
+    pub(super) fn connection(&mut self) -> Result<&mut PgConnection> {
+        self.connection.as_mut().ok_or_else(|| lost(&self.name, "the connection is closed"))
     }
 
-    /// Says goodbye, so that the server does not log a broken connection.
-    pub(super) async fn close(self) {
-        // Nothing is left to do for a connection that does not even take a goodbye.
-        let _ = tokio::time::timeout(GRACE, self.connection.close()).await;
-    }
-
-    /// Says goodbye from where nothing can be awaited.
-    pub(super) fn close_later(self) {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(self.close());
+    /// Says goodbye and waits until that is sent.
+    pub(super) async fn close(mut self) {
+        if let Some(connection) = self.connection.take() {
+            goodbye(connection).await;
         }
     }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let (Some(connection), Ok(runtime)) =
+            (self.connection.take(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(goodbye(connection));
+        }
+    }
+}
+
+async fn goodbye(connection: PgConnection) {
+    // Nothing is left to do for a connection that does not even take a goodbye.
+    let _ = tokio::time::timeout(GRACE, connection.close()).await;
 }
 
 /// The statements that begin drift's transactions.
@@ -180,17 +191,13 @@ pub(super) fn lost(name: &str, why: &str) -> Error {
 /// A connection that did not come about.
 fn refused(name: &str, error: &sqlx::Error) -> Error {
     let text = match error {
-        sqlx::Error::Database(e) => return unavailable_or_pooler(name, e.message()),
+        sqlx::Error::Database(e) => e.message().to_string(),
         sqlx::Error::Io(e) => format!("{e}; check host and port, and that the server listens there"),
         sqlx::Error::Tls(e) => format!("TLS failed: {e}; check sslmode and sslrootcert"),
         sqlx::Error::Configuration(_) => "the options for the connection cannot be used".to_string(),
         e => e.to_string(),
     };
     Error::new(ErrorKind::Unavailable, format!("{name}: cannot connect: {text}"))
-}
-
-fn unavailable_or_pooler(name: &str, message: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("{name}: cannot connect: {message}"))
 }
 
 /// What a failed statement means. Texts of class 22 and 23 may quote values of rows and are left out.

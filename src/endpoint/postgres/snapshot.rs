@@ -135,20 +135,6 @@ impl PgSnapshot {
     }
 }
 
-impl Drop for PgSnapshot {
-    fn drop(&mut self) {
-        if let Some(pool) = &self.pool {
-            let idle = std::mem::take(&mut *pool.idle.lock().unwrap_or_else(PoisonError::into_inner));
-            idle.into_iter().for_each(Session::close_later);
-        }
-        if let Ok(mut place) = self.coordinator.try_lock()
-            && let Some(session) = place.take()
-        {
-            session.close_later();
-        }
-    }
-}
-
 #[async_trait]
 impl Snapshot for PgSnapshot {
     fn position(&self) -> Position {
@@ -240,7 +226,7 @@ impl Reading {
     async fn rows(&mut self, session: &mut Session, sender: &Sender) -> Result<()> {
         session.rows(&self.cost, &self.settings).await?;
         self.cost.statement();
-        let beginning = session.connection().copy_out_raw(&self.copy);
+        let beginning = session.connection()?.copy_out_raw(&self.copy);
         let mut messages = match tokio::time::timeout(STATEMENT_TIMEOUT, beginning).await {
             Ok(begun) => begun.map_err(|e| session::failed(&self.name, &e))?,
             Err(_) => return Err(session::lost(&self.name, "the server does not answer")),
