@@ -173,7 +173,7 @@ async fn describe_relation(
         _ => text(&members, 2).parse().ok(),
     };
 
-    let indexes = session.rows(cost, &indexes_query(&relation.oid)).await?;
+    let indexes = session.rows(cost, &indexes_query(session.version(), &relation.oid)).await?;
     let mut shape = TableShape {
         engine: Engine::Postgres,
         columns,
@@ -281,7 +281,9 @@ async fn fetch_types(session: &mut Session, cost: &Cost, oids: &[String]) -> Res
 
 /// One row per column of each valid, complete index on plain columns: index, primary, unique, column, and whether the
 /// index can deliver `ORDER BY column` at this place.
-fn indexes_query(oid: &str) -> String {
+fn indexes_query(version: u32, oid: &str) -> String {
+    // INCLUDE came with PostgreSQL 11.
+    let keys = if version >= 110_000 { "i.indnkeyatts" } else { "i.indnatts" };
     format!(
         "select i.indexrelid, i.indisprimary, i.indisunique, a.attname,
                 m.amname = 'btree' and i.indoption[k.at] = 0 and o.opcdefault and i.indcollation[k.at] = a.attcollation
@@ -290,7 +292,7 @@ fn indexes_query(oid: &str) -> String {
          from pg_index i
          join pg_class c on c.oid = i.indexrelid
          join pg_am m on m.oid = c.relam
-         cross join lateral generate_series(0, i.indnkeyatts - 1) k(at)
+         cross join lateral generate_series(0, {keys} - 1) k(at)
          join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[k.at]
          join pg_opclass o on o.oid = i.indclass[k.at]
          where i.indrelid = {oid} and i.indisvalid and i.indisready and i.indislive

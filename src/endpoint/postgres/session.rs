@@ -24,6 +24,7 @@ pub(super) struct Session {
     connection: Option<PgConnection>,
     name: String,
     version: u32,
+    linux: bool,
 }
 
 impl Session {
@@ -32,9 +33,13 @@ impl Session {
         let connecting = async {
             let connection = target.options.connect().await.map_err(|e| refused(name, &e))?;
             // The first statement shows that a server stands behind a pooler, and which one.
-            let mut session = Session { connection: Some(connection), name: name.to_string(), version: 0 };
-            let version = session.one(cost, "show server_version_num").await?;
-            session.version = version.parse().unwrap_or(0);
+            let mut session =
+                Session { connection: Some(connection), name: name.to_string(), version: 0, linux: false };
+            let about = "select current_setting('server_version_num'), version() ~ 'linux'";
+            let about = session.rows(cost, about).await?;
+            let about = |at: usize| about.first()?.get(at)?.clone();
+            session.version = about(0).and_then(|v| v.parse().ok()).unwrap_or(0);
+            session.linux = about(1).as_deref() == Some("t");
             Ok(session)
         };
         let session = match tokio::time::timeout(target.timeout, connecting).await {
@@ -67,7 +72,7 @@ impl Session {
 
     /// Begins a read-only transaction with drift's settings; `import` is the snapshot to join.
     pub(super) async fn begin(&mut self, cost: &Cost, import: Option<&str>) -> Result<()> {
-        let text = begin_text(self.version, import);
+        let text = begin_text(self.version, self.linux, import);
         self.rows(cost, &text).await.map(drop)
     }
 
@@ -156,7 +161,7 @@ async fn goodbye(connection: PgConnection) {
 }
 
 /// The statements that begin drift's transactions.
-pub(super) fn begin_text(version: u32, import: Option<&str>) -> String {
+fn begin_text(version: u32, linux: bool, import: Option<&str>) -> String {
     let mut out = String::from("begin isolation level repeatable read read only");
     if let Some(snapshot) = import {
         out.push_str(&format!("; set transaction snapshot {}", super::sql::literal(snapshot)));
@@ -168,8 +173,9 @@ pub(super) fn begin_text(version: u32, import: Option<&str>) -> String {
     if version >= 170_000 {
         set("transaction_timeout", "0");
     }
-    if version >= 140_000 {
-        // Frees the server's process soon after drift has died, also in the middle of a long sort or wait.
+    if version >= 140_000 && linux {
+        // Frees the server's process soon after drift has died, also in the middle of a long wait. Elsewhere some
+        // servers refuse the setting.
         set("client_connection_check_interval", "5s");
     }
     set("row_security", "on");
@@ -191,6 +197,12 @@ pub(super) fn lost(name: &str, why: &str) -> Error {
 /// A connection that did not come about.
 fn refused(name: &str, error: &sqlx::Error) -> Error {
     let text = match error {
+        sqlx::Error::Database(e) if e.code().is_some_and(|code| code.starts_with("28")) => {
+            format!(
+                "{}; give the password in PGPASSWORD, in ~/.pgpass or as ${{NAME}} inside the URL",
+                e.message()
+            )
+        }
         sqlx::Error::Database(e) => e.message().to_string(),
         sqlx::Error::Io(e) => format!("{e}; check host and port, and that the server listens there"),
         sqlx::Error::Tls(e) => format!("TLS failed: {e}; check sslmode and sslrootcert"),
@@ -272,14 +284,14 @@ mod tests {
 
     #[test]
     fn settings_end_with_the_transaction_and_follow_the_version() {
-        let text = begin_text(150_000, Some("0001'x"));
+        let text = begin_text(150_000, true, Some("0001'x"));
         assert!(text.starts_with(
             "begin isolation level repeatable read read only; set transaction snapshot '0001''x'; set local lock_timeout = '5s'"
         ));
         assert!(text.split("; ").skip(2).all(|s| s.starts_with("set local ")), "{text}");
         assert!(text.contains("client_connection_check_interval") && !text.contains("transaction_timeout"));
-        assert!(!begin_text(100_000, None).contains("client_connection_check_interval"));
-        assert!(begin_text(170_000, None).contains("set local transaction_timeout = '0'"));
+        assert!(!begin_text(150_000, false, None).contains("client_connection_check_interval"));
+        assert!(begin_text(170_000, true, None).contains("set local transaction_timeout = '0'"));
     }
 
     #[test]

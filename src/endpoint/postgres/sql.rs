@@ -12,7 +12,7 @@ pub(super) const EPOCH_DAYS: i32 = 10_957;
 /// PostgreSQL's first day, 4714-11-24 BC, counted from 1970-01-01; earlier borders mean this one.
 const FIRST_DAY: i64 = -2_440_588;
 /// PostgreSQL's last day, 5874897-12-31; behind it there is only infinity.
-const LAST_DAY: i64 = 2_145_042_541 - 1;
+const LAST_DAY: i64 = 2_145_042_905;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// A name as an identifier.
@@ -50,6 +50,7 @@ fn expression(column: &ColumnShape) -> String {
         LogicalType::Decimal { .. } | LogicalType::DecimalText if !is_numeric(column) => {
             format!("{name}::numeric")
         }
+        // Elements and nesting; that PostgreSQL can also count them from another number than 1 is left out.
         LogicalType::Array(_) => format!("array_to_json({name})::text"),
         LogicalType::Geometry => {
             format!("{}st_asbinary({name}, 'NDR')", types::schema_prefix(&column.engine_type))
@@ -242,6 +243,8 @@ mod tests {
         let oid = column(LogicalType::Int { bits: 32, signed: false }, "oid", NativeOrder::Value);
         assert_eq!(of(&oid, Border::Int(7)).unwrap(), "\"k\"\"1\" >= '7'::oid");
         assert_eq!(of(&oid, Border::Int(-1)).unwrap(), "\"k\"\"1\"::int8 >= '-1'::numeric");
+        assert_eq!(temporal::days_from_civil(-4713, 11, 24), FIRST_DAY);
+        assert_eq!(temporal::days_from_civil(5_874_897, 12, 31), LAST_DAY);
         assert_eq!(date(0), "'1970-01-01'::date");
         assert_eq!(date(temporal::days_from_civil(0, 12, 31) as i32), "'0001-12-31 BC'::date");
         assert_eq!(date(i32::MAX), "'infinity'::date");
