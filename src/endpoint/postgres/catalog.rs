@@ -154,11 +154,17 @@ async fn describe_relation(
         ));
     }
 
-    // One row: the members of the tree, the foreign ones, their rows, and whether one was never analysed.
+    // One row: the members of the tree, the foreign ones, their rows (as the planner reckons: rows per page by today's
+    // pages), and whether one with rows was never analysed.
     let members = format!(
         "{} select count(*), count(*) filter (where c.relkind = 'f'),
-                sum(greatest(c.reltuples, 0)) filter (where c.relkind <> 'p')::bigint,
-                bool_or(c.reltuples < 0 or (c.reltuples = 0 and c.relpages = 0)) filter (where c.relkind <> 'p')
+                sum(case when c.relpages > 0 and c.relkind <> 'f'
+                    then greatest(c.reltuples, 0) / c.relpages
+                         * (pg_relation_size(c.oid) / current_setting('block_size')::int)
+                    else greatest(c.reltuples, 0) end) filter (where c.relkind <> 'p')::bigint,
+                bool_or(case when c.relkind = 'f' then c.reltuples <= 0
+                    else (c.reltuples < 0 or c.relpages = 0) and pg_relation_size(c.oid) > 0 end)
+                    filter (where c.relkind <> 'p')
          from tree t join pg_class c on c.oid = t.oid",
         tree(&relation.oid)
     );

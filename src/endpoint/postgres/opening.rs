@@ -20,6 +20,15 @@ pub(super) struct Opened {
     pub(super) position: Position,
 }
 
+/// Where the rows come from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Reach {
+    /// From this server: every connection on the snapshot sees the same.
+    Here,
+    /// From foreign tables too, whose servers know nothing of the snapshot: one connection has to read everything.
+    Elsewhere,
+}
+
 pub(super) async fn open(
     side: &Side,
     cost: &Arc<Cost>,
@@ -37,15 +46,15 @@ pub(super) async fn open(
         }
         Err(_) => None,
     };
-    let position = begin(side, cost, &mut coordinator, shape, request).await?;
-    let Some(helper) = helper else {
+    let (position, reach) = begin(side, cost, &mut coordinator, shape, request).await?;
+    let Some(helper) = helper.filter(|_| reach == Reach::Here) else {
         return Ok(Opened { coordinator, exported: None, workers: Vec::new(), position });
     };
     // A failed statement ends the transaction, and with it the view: then a new one is opened, without workers.
     let Ok(exported) = coordinator.one(cost, "select pg_export_snapshot()").await else {
         helper.close().await;
         coordinator.rows(cost, "rollback").await?;
-        let position = begin(side, cost, &mut coordinator, shape, request).await?;
+        let (position, _) = begin(side, cost, &mut coordinator, shape, request).await?;
         return Ok(Opened { coordinator, exported: None, workers: Vec::new(), position });
     };
     let workers = join(side, cost, helper, &exported, request.workers.max(1)).await?;
@@ -78,7 +87,7 @@ async fn begin(
     coordinator: &mut Session,
     shape: &TableShape,
     request: &ReadRequest,
-) -> Result<Position> {
+) -> Result<(Position, Reach)> {
     coordinator.begin(cost, None).await?;
     // The first query takes the view, so this one tells the place in the log that belongs to it.
     let current =
@@ -101,7 +110,7 @@ async fn begin(
     if let Some(what) = difference(shape, &now) {
         return Err(side.error(ErrorKind::Data, format!("the table changed meanwhile: {what}; start again")));
     }
-    lock(side, cost, coordinator, shape, request).await?;
+    let reach = lock(side, cost, coordinator, shape, request).await?;
 
     let position = place.first().cloned().unwrap_or_default();
     let part = |at: usize| position.get(at).cloned().flatten();
@@ -117,7 +126,7 @@ async fn begin(
         }
         _ => None,
     };
-    Ok(Position { log, state })
+    Ok((Position { log, state }, reach))
 }
 
 /// What is different between two descriptions, as far as reading depends on it.
@@ -140,7 +149,7 @@ async fn lock(
     coordinator: &mut Session,
     shape: &TableShape,
     request: &ReadRequest,
-) -> Result<()> {
+) -> Result<Reach> {
     let unordered = ReadRequest { order: Vec::new(), ..request.clone() };
     let select = sql::select(&side.object, shape, &unordered, &Scope::Whole)?;
     coordinator.rows(cost, &format!("{select} limit 0")).await.map_err(|mut e| {
@@ -152,16 +161,20 @@ async fn lock(
         }
         e
     })?;
-    let replaced = "select count(*) from pg_class c
-         where c.relkind in ('r', 'm') and c.oid in
-             (select l.relation from pg_locks l where l.pid = pg_backend_pid() and l.locktype = 'relation')
-           and c.relfilenode <> 0 and c.relfilenode is distinct from pg_relation_filenode(c.oid)";
-    if coordinator.one(cost, replaced).await? != "0" {
+    let locked = "select count(*) filter (where c.relkind in ('r', 'm') and c.relfilenode <> 0
+                and c.relfilenode is distinct from pg_relation_filenode(c.oid)),
+            count(*) filter (where c.relkind = 'f')
+         from pg_class c
+         where c.oid in (select l.relation from pg_locks l
+                         where l.pid = pg_backend_pid() and l.locktype = 'relation')";
+    let locked = coordinator.rows(cost, locked).await?;
+    let none = |at: usize| locked.first().and_then(|row| row.get(at)?.as_deref()) == Some("0");
+    if !none(0) {
         return Err(
             side.error(ErrorKind::Data, "the table was truncated or rewritten meanwhile; start again")
         );
     }
-    Ok(())
+    Ok(if none(1) { Reach::Here } else { Reach::Elsewhere })
 }
 
 /// The workers that really came about, at most `wanted`; the helper is the first.

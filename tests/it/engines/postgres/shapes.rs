@@ -153,6 +153,29 @@ async fn views_queries_partitions_and_inheritance_are_read_whole() {
 }
 
 #[tokio::test]
+async fn foreign_tables_are_read_by_one_connection() {
+    database(|db| async move {
+        db.run("create extension file_fdw; create server files foreign data wrapper file_fdw;
+                create foreign table f (id int not null) server files options (program 'echo 7');
+                create table part (id int) partition by list (id); create table near partition of part for values in (1);
+                create index on part (id); insert into part values (1);
+                create foreign table far partition of part for values in (7) server files options (program 'echo 7')")
+            .await;
+        for (object, rows) in [("f", 1), ("part", 2), ("(select * from f)", 1)] {
+            let endpoint = db.endpoint(object);
+            let shape = endpoint.describe().await.unwrap();
+            assert_eq!((shape.columns[0].nullable == Some(false), shape.index_orders.len()), (false, 0), "{object}");
+            let snapshot = endpoint.open(&shape, request(&shape, &[], 4)).await.unwrap();
+            assert_eq!((snapshot.workers(), snapshot.position().state), (1, None), "{object}");
+            for _ in 0..2 {
+                assert_eq!(count(&batches(snapshot.as_ref(), &Scope::Whole).await.unwrap()), rows, "{object}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_table_that_changes_before_the_view_is_refused() {
     database(|db| async move {
         db.run("create table t (id int primary key, a int); create table u (id int)").await;
