@@ -6,6 +6,7 @@
 
 mod blocking;
 pub mod lake;
+pub mod postgres;
 pub mod sqlite;
 mod untyped_batch;
 
@@ -250,8 +251,12 @@ pub fn wire_schema(shape: &TableShape, columns: &[String]) -> Result<SchemaRef> 
 
 /// Makes the endpoint of an address. Connects to nothing yet.
 pub fn of(address: &Address, csv: &CsvOptions) -> Result<Box<dyn Endpoint>> {
-    let _ = (address, csv);
-    Err(Error::new(ErrorKind::Usage, "no engine is built in yet"))
+    Ok(match address {
+        Address::Postgres(url, object) => Box::new(postgres::Postgres::new(url, object)?),
+        Address::Sqlite(path, object) => Box::new(sqlite::Sqlite::new(path, object)),
+        Address::Files(location) => Box::new(lake::Lake::new(location, csv)),
+        Address::MySql(..) => return Err(Error::new(ErrorKind::Usage, "MySQL is not built in yet")),
+    })
 }
 
 /// A place for an engine's own option files.

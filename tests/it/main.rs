@@ -1,1 +1,3 @@
-fn main() {}
+//! drift from the outside. `tests/run.sh` starts the servers that the tests need.
+
+mod engines;

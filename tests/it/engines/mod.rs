@@ -1,0 +1,3 @@
+//! The endpoints against real servers.
+
+mod postgres;
