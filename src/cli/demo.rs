@@ -149,7 +149,7 @@ fn fill(path: &Path, damage: &str) -> rusqlite::Result<()> {
          INSERT INTO customers SELECT i, 'Customer ' || i, 'c' || i || '@example.org',
              CASE i % 4 WHEN 0 THEN 'Köln' WHEN 1 THEN 'Lyon' WHEN 2 THEN 'Gdańsk' ELSE 'Porto' END FROM n;
          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ORDERS})
-         INSERT INTO orders SELECT i, 1 + i * 7919 % {CUSTOMERS}, (i * 37 % 9000) / 10.0 + 0.05,
+         INSERT INTO orders SELECT i, 1 + i * 7919 % {CUSTOMERS}, round((i * 37 % 9000) / 10.0 + 0.05, 2),
              CASE i % 3 WHEN 0 THEN 'new' WHEN 1 THEN 'paid' ELSE 'sent' END,
              CASE WHEN i % 5 = 0 THEN NULL ELSE 'parcel ' || i END,
              datetime('2026-01-01', '+' || (i * 9) || ' minutes') FROM n;

@@ -34,22 +34,16 @@ impl Plan {
 
     /// Why the rows are read as they are, for people.
     pub(crate) fn reason(&self) -> String {
-        let word = |delivery, side: Side| match delivery {
-            Delivery::Ordered => format!("the {} delivers key order by its index", side.word()),
-            Delivery::Hoped => {
-                format!("the {} is expected to lie in key order, which is checked", side.word())
-            }
-            Delivery::Sorted => format!("drift sorts the {} within --memory", side.word()),
+        let word = |delivery| match delivery {
+            Delivery::Ordered => "ordered by its index",
+            Delivery::Hoped => "expected to lie in order, checked",
+            Delivery::Sorted => "sorted by drift",
         };
-        let mut out = if self.recipe.key.is_empty() {
-            "without a key, rows are compared as a multiset by their hashes: ".to_string()
-        } else {
-            "both sides are merged in key order: ".to_string()
-        };
-        out.push_str(&word(self.deliveries[0], Side::Source));
-        out.push_str(", ");
-        out.push_str(&word(self.deliveries[1], Side::Target));
-        out
+        let how = if self.recipe.key.is_empty() { "merged by row hash" } else { "merged in key order" };
+        match self.deliveries {
+            [source, target] if source == target => format!("{how}; both sides {}", word(source)),
+            [source, target] => format!("{how}; source {}, target {}", word(source), word(target)),
+        }
     }
 }
 

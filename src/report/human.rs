@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::compare::{CompareOutcome, Difference, DifferenceKind, Explanation, Side, Tally, Values, Verdict};
 use crate::schema::{Finding, FindingKind, Severity};
+use crate::value::recipe::Common;
 
 /// How many differences, ranges and duplicate keys the text shows; JSON holds all that were listed.
 const SHOWN: usize = 20;
@@ -65,7 +66,7 @@ pub fn compare(outcome: &CompareOutcome, style: Style) -> String {
     sides(&mut out, outcome, style);
     if let Some(tally) = &outcome.tally {
         columns(&mut out, outcome, tally, style);
-        differences(&mut out, tally, style);
+        differences(&mut out, tally, &Quoting::of(outcome), style);
         duplicates(&mut out, tally, style);
         ranges(&mut out, tally, style);
     }
@@ -184,7 +185,7 @@ fn columns(out: &mut String, outcome: &CompareOutcome, tally: &Tally, style: Sty
     }
 }
 
-fn differences(out: &mut String, tally: &Tally, style: Style) {
+fn differences(out: &mut String, tally: &Tally, quoting: &Quoting, style: Style) {
     if tally.differences.is_empty() {
         return;
     }
@@ -197,11 +198,11 @@ fn differences(out: &mut String, tally: &Tally, style: Style) {
     };
     heading(out, &title, style);
     for d in tally.differences.iter().take(SHOWN) {
-        difference(out, d, style);
+        difference(out, d, quoting, style);
     }
 }
 
-fn difference(out: &mut String, d: &Difference, style: Style) {
+fn difference(out: &mut String, d: &Difference, quoting: &Quoting, style: Style) {
     let key = if d.key.is_empty() { String::new() } else { format!("{}  ", key_text(&d.key)) };
     match d.kind {
         DifferenceKind::Changed => {
@@ -212,7 +213,7 @@ fn difference(out: &mut String, d: &Difference, style: Style) {
                     d.target.as_ref().and_then(|v| v.get(column)),
                 ) {
                     (Some(a), Some(b)) => {
-                        let (a, b) = changed_part(a, b, style);
+                        let (a, b) = changed_part(a, b, quoting.of_column(column), style);
                         parts.push(format!("{}: {a} → {b}", visible(column)));
                     }
                     _ => parts.push(visible(column)),
@@ -221,11 +222,11 @@ fn difference(out: &mut String, d: &Difference, style: Style) {
             let _ = writeln!(out, "  ~ {key}{}", parts.join(", "));
         }
         DifferenceKind::OnlyInSource => {
-            let values = d.source.as_ref().map_or(String::new(), row_text);
+            let values = d.source.as_ref().map_or(String::new(), |v| row_text(v, quoting));
             let _ = writeln!(out, "  - {key}only in source  {}", style.faint(&values));
         }
         DifferenceKind::OnlyInTarget => {
-            let values = d.target.as_ref().map_or(String::new(), row_text);
+            let values = d.target.as_ref().map_or(String::new(), |v| row_text(v, quoting));
             let _ = writeln!(out, "  + {key}only in target  {}", style.faint(&values));
         }
     }
@@ -237,11 +238,11 @@ fn key_text(key: &Values) -> String {
     parts.join(" ")
 }
 
-fn row_text(values: &Values) -> String {
+fn row_text(values: &Values, quoting: &Quoting) -> String {
     let parts: Vec<String> = values
         .iter()
         .map(|(name, value)| {
-            let text = quoted(value);
+            let text = quoted(value, quoting.of_column(name));
             let short: String = text.chars().take(2 * CONTEXT).collect();
             let more = if short.len() < text.len() { "…" } else { "" };
             format!("{}={short}{more}", visible(name))
@@ -259,17 +260,33 @@ fn bare(value: &Value) -> String {
     }
 }
 
-fn quoted(value: &Value) -> String {
+/// Which columns hold text, whose borders have to be seen.
+struct Quoting(Vec<String>);
+
+impl Quoting {
+    fn of(outcome: &CompareOutcome) -> Quoting {
+        let rules = outcome.recipe.iter().flat_map(|r| &r.values);
+        let text = rules.filter(|rule| matches!(rule.common, Common::Text | Common::Json | Common::Set));
+        Quoting(text.map(|rule| rule.name.clone()).collect())
+    }
+
+    /// The mark around values of the column.
+    fn of_column(&self, name: &str) -> &'static str {
+        if self.0.iter().any(|n| n == name) { "\"" } else { "" }
+    }
+}
+
+fn quoted(value: &Value, mark: &str) -> String {
     match value {
         Value::Null => "NULL".into(),
-        Value::String(s) => format!("\"{}\"", visible(s)),
+        Value::String(s) => format!("{mark}{}{mark}", visible(s)),
         other => other.to_string(),
     }
 }
 
 /// Two values with their changed part marked; long ones are cut around it.
-fn changed_part(a: &Value, b: &Value, style: Style) -> (String, String) {
-    let (Value::String(a), Value::String(b)) = (a, b) else { return (quoted(a), quoted(b)) };
+fn changed_part(a: &Value, b: &Value, mark: &str, style: Style) -> (String, String) {
+    let (Value::String(a), Value::String(b)) = (a, b) else { return (quoted(a, mark), quoted(b, mark)) };
     let (x, y): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let prefix = x.iter().zip(&y).take_while(|(p, q)| p == q).count();
     let most = x.len().min(y.len()) - prefix;
@@ -482,9 +499,9 @@ mod tests {
         let style = Style { color: false };
         let long = "x".repeat(100);
         let (a, b) = (Value::from(format!("{long}A{long}")), Value::from(format!("{long}B{long}")));
-        let (a, b) = changed_part(&a, &b, style);
+        let (a, b) = changed_part(&a, &b, "\"", style);
         assert!(a.contains('A') && b.contains('B') && a.chars().count() < 60, "{a}");
-        let (a, b) = changed_part(&"aa".into(), &"a".into(), style);
+        let (a, b) = changed_part(&"aa".into(), &"a".into(), "\"", style);
         assert_eq!((a.as_str(), b.as_str()), ("\"aa\"", "\"a\""));
     }
 
