@@ -67,6 +67,13 @@ fn read_with(url: &Url, name: &str, env: &dyn Fn(&str) -> Option<String>) -> Res
     };
     // libpq's word for the operating system's certificates, which sqlx takes anyway when no file is named.
     pairs.retain(|(key, value)| !(key == "sslrootcert" && value == "system"));
+    for (key, file) in
+        pairs.iter().filter(|(key, _)| matches!(key.as_str(), "sslrootcert" | "sslcert" | "sslkey"))
+    {
+        if let Err(e) = std::fs::File::open(file) {
+            return Err(usage(format!("the file of {key} cannot be read: {e}")));
+        }
+    }
     let named = pairs.iter().any(|(key, _)| key == "application_name");
 
     let mut resolved = url.clone();
@@ -187,6 +194,9 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::Usage);
         assert!(error.message.contains("sslmod "), "{error}");
         assert!(!error.message.contains("geheim"));
+        let error = with("postgres://db/shop?sslrootcert=/no/such/file", &[]).err().unwrap();
+        assert!(error.message.contains("sslrootcert cannot be read"), "{error}");
+        assert!(with("postgres://db/shop?sslmode=verify-full&sslrootcert=system", &[]).is_ok());
         let error = with("postgres://ada:geheim@db/shop?sslmode=perhaps", &[]).err().unwrap();
         assert!(!error.message.contains("geheim"));
     }

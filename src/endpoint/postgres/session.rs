@@ -204,6 +204,10 @@ fn refused(name: &str, error: &sqlx::Error) -> Error {
             )
         }
         sqlx::Error::Database(e) => e.message().to_string(),
+        // How the driver hands on what rustls says about certificates.
+        sqlx::Error::Io(e) if e.kind() == std::io::ErrorKind::InvalidData => {
+            format!("{e}; check sslmode and sslrootcert")
+        }
         sqlx::Error::Io(e) => format!("{e}; check host and port, and that the server listens there"),
         sqlx::Error::Tls(e) => format!("TLS failed: {e}; check sslmode and sslrootcert"),
         sqlx::Error::Configuration(_) => "the options for the connection cannot be used".to_string(),

@@ -196,7 +196,8 @@ async fn filters_and_ranges_narrow_the_scan() {
 #[tokio::test]
 async fn cuts_come_from_statistics_or_the_ends_of_an_index() {
     database(|db| async move {
-        db.run(r#"create table t (id int primary key, u uuid unique, c text collate "C" unique, at timestamp unique, plain int);
+        db.run(r#"create table t (id int primary key, u uuid unique, c text collate "C" unique, at timestamp unique, plain int)
+                    with (autovacuum_enabled = off);
                 insert into t select i, md5(i::text)::uuid, md5(i::text), timestamp '2026-01-01' + i * interval '1 s', i from generate_series(1, 3000) i"#).await;
         let endpoint = db.endpoint("t");
         let shape = endpoint.describe().await.unwrap();

@@ -9,7 +9,7 @@ type Case = (&'static str, LogicalType, Vec<(&'static str, &'static str)>);
 async fn every_type_arrives_in_its_wire_form() {
     database(|db| async move {
         db.run(
-            "create type mood as enum ('sad', 'glad'); create domain price as numeric(10,2) not null;
+            "create extension citext; create extension hstore; create type mood as enum ('sad', 'glad'); create domain price as numeric(10,2) not null;
                 create domain label as price[]; create type pair as (a int, b text)",
         )
         .await;
@@ -166,6 +166,8 @@ async fn every_type_arrives_in_its_wire_form() {
             ("point", LogicalType::Other, vec![("'(1,0.1)'", "(1,0.1)")]),
             ("point[]", LogicalType::Other, vec![("array['(1,2)'::point]", "{\"(1,2)\"}")]),
             ("pair", LogicalType::Other, vec![("'(1,x)'", "(1,x)")]),
+            ("citext", LogicalType::TEXT, vec![("'MiXed'", "MiXed")]),
+            ("hstore", LogicalType::Other, vec![("'a=>1'", "\"a\"=>\"1\"")]),
             ("pg_lsn", LogicalType::Other, vec![("'0/16B6C50'", "0/16B6C50")]),
         ];
         let columns: Vec<String> = cases.iter().enumerate().map(|(i, (t, ..))| format!("c{i} {t}")).collect();
