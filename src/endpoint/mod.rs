@@ -7,6 +7,7 @@
 mod blocking;
 pub mod lake;
 pub mod sqlite;
+mod stamp;
 mod untyped_batch;
 
 use std::fmt;

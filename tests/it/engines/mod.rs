@@ -1,0 +1,3 @@
+mod lake;
+mod reading;
+mod sqlite;
