@@ -8,6 +8,7 @@ mod blocking;
 pub mod lake;
 pub mod postgres;
 pub mod sqlite;
+mod stamp;
 mod untyped_batch;
 
 use std::fmt;

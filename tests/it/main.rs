@@ -1,3 +1,4 @@
 //! drift from the outside. `tests/run.sh` starts the servers that the tests need.
+//! Tests from the outside: the library and the binary as users meet them.
 
 mod engines;

@@ -10,7 +10,8 @@ use object_store::{GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt}
 use parquet::file::reader::{ChunkReader, Length};
 use tokio::runtime::Handle;
 
-use super::location::{Pinned, Store, file_tag, object_tag, store_error};
+use super::location::{Pinned, Store, object_tag, store_error};
+use crate::endpoint::stamp::stamp;
 use crate::endpoint::{Cost, Error, ErrorKind, Result};
 
 /// What is read at once: locally little, as the system reads ahead itself; remotely much, as each request takes its time.
@@ -56,7 +57,7 @@ impl Input {
             Store::Local => {
                 let file = File::open(&pinned.path).map_err(|e| local_error(&shown, &e))?;
                 let meta = file.metadata().map_err(|e| local_error(&shown, &e))?;
-                if meta.len() != pinned.size || file_tag(&meta) != pinned.tag {
+                if meta.len() != pinned.size || stamp(&meta) != pinned.tag {
                     return Err(changed(&shown));
                 }
                 Origin::Local(Mutex::new(file))
@@ -107,7 +108,7 @@ impl Input {
         let (size, tag) = match &self.0.origin {
             Origin::Local(_) => {
                 let meta = std::fs::metadata(&pinned.path).map_err(|e| local_error(&self.0.shown, &e))?;
-                (meta.len(), file_tag(&meta))
+                (meta.len(), stamp(&meta))
             }
             Origin::Remote { store, path, handle } => {
                 let meta = handle.block_on(store.head(path)).map_err(|e| self.remote_error(e))?;

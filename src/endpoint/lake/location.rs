@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use glob::{MatchOptions, Pattern};
@@ -10,6 +10,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{ClientConfigKey, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::hive;
+use crate::endpoint::stamp::stamp;
 use crate::endpoint::{CONNECT_TIMEOUT, Error, ErrorKind, Result, STATEMENT_TIMEOUT, blocking};
 
 /// Folders below one location may lie this deep; links in a circle end here.
@@ -176,16 +177,6 @@ pub(super) fn object_tag(meta: &ObjectMeta) -> String {
     meta.e_tag.clone().unwrap_or_else(|| meta.last_modified.to_rfc3339())
 }
 
-/// What changes when a local file is written to or replaced.
-pub(super) fn file_tag(meta: &std::fs::Metadata) -> Option<String> {
-    let changed = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
-    #[cfg(unix)]
-    let file = std::os::unix::fs::MetadataExt::ino(meta);
-    #[cfg(not(unix))]
-    let file = 0;
-    Some(format!("{file:x}-{changed:x}"))
-}
-
 fn list_local(location: &str) -> Result<Vec<Pinned>> {
     let mut files = Vec::new();
     let root = Path::new(location);
@@ -227,7 +218,7 @@ fn collect(path: &Path, root: &Path, location: &str, depth: usize, out: &mut Vec
         out.push(Pinned {
             path: text.to_string(),
             size: meta.len(),
-            tag: file_tag(&meta),
+            tag: stamp(&meta),
             hive: hive::parts(&below),
         });
         return Ok(());

@@ -120,3 +120,71 @@ impl Endpoint for Lake {
         lines
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+    use arrow::record_batch::RecordBatch;
+    use futures::TryStreamExt;
+    use object_store::memory::InMemory;
+    use object_store::{ObjectStore, ObjectStoreExt};
+
+    fn bucket(store: &Arc<InMemory>, location: &str) -> Lake {
+        let store: Arc<dyn ObjectStore> = store.clone();
+        let store = Store::Remote { store, base: "s3://b/".into() };
+        Lake::at(&format!("s3://b/{location}"), Ok((store, location.into())), &CsvOptions::default())
+    }
+
+    async fn rows(snapshot: &dyn Snapshot) -> Result<Vec<RecordBatch>> {
+        snapshot.scan(&Scope::Whole).await?.try_collect().await
+    }
+
+    fn ids() -> ReadRequest {
+        ReadRequest { columns: vec!["id".into()], ..ReadRequest::default() }
+    }
+
+    #[tokio::test]
+    async fn objects_are_read_in_pieces() {
+        let store = Arc::new(InMemory::new());
+        let data = RecordBatch::try_from_iter([(
+            "id",
+            Arc::new(Int64Array::from_iter_values((0..2_000_000).map(|i| i * 7_919 % 1_000_003))) as _,
+        )])
+        .unwrap();
+        let mut bytes = Vec::new();
+        let mut writer = ::parquet::arrow::ArrowWriter::try_new(&mut bytes, data.schema(), None).unwrap();
+        writer.write(&data).unwrap();
+        writer.close().unwrap();
+        assert!(bytes.len() > 5 << 20);
+        store.put(&"t/x=1/a.parquet".into(), bytes.into()).await.unwrap();
+        let lake = bucket(&store, "t/");
+        let shape = lake.describe().await.unwrap();
+        assert_eq!(shape.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["id", "x"]);
+        let snapshot = lake.open(&shape, ids()).await.unwrap();
+        let batches = rows(snapshot.as_ref()).await.unwrap();
+        let sum: i64 =
+            batches.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).sum();
+        assert_eq!(sum, data.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>());
+    }
+
+    #[tokio::test]
+    async fn objects_that_change_or_vanish_are_noticed() {
+        let store = Arc::new(InMemory::new());
+        let text = |first: &str| format!("id\n{first}\n{}", "1\n".repeat(5_000_000));
+        store.put(&"t.csv".into(), text("1").into()).await.unwrap();
+        let lake = bucket(&store, "t.csv");
+        let shape = lake.describe().await.unwrap();
+        let snapshot = lake.open(&shape, ids()).await.unwrap();
+        let mut stream = snapshot.scan(&Scope::Whole).await.unwrap();
+        assert!(stream.try_next().await.unwrap().is_some());
+        store.put(&"t.csv".into(), text("2").into()).await.unwrap();
+        let error = stream.try_collect::<Vec<_>>().await.unwrap_err();
+        assert!(error.kind == ErrorKind::Data && error.message.contains("s3://b/t.csv"), "{error}");
+        store.delete(&"t.csv".into()).await.unwrap();
+        let error = rows(snapshot.as_ref()).await.unwrap_err();
+        assert!(error.kind == ErrorKind::Data && error.message.contains("vanished"), "{error}");
+        assert_eq!(lake.describe().await.unwrap_err().kind, ErrorKind::Usage);
+    }
+}

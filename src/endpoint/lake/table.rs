@@ -216,7 +216,7 @@ fn merged(store: &Store, files: &[ListedFile], heads: &[Head], format: Format) -
                     ),
                 ));
             };
-            if column.engine_type != new.engine_type {
+            if wider != column.logical {
                 column.engine_type =
                     if wider == *logical { new.engine_type.clone() } else { wider.to_string() };
             }

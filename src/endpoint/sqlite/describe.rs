@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::session::quoted;
+use super::session::{Session, quoted};
 use super::types;
 use crate::config::address::Object;
 use crate::endpoint::{Error, ErrorKind, Result};
@@ -35,12 +35,14 @@ struct Index {
 }
 
 /// Describes the object as the connection sees it now.
-pub(super) fn describe(connection: &Connection, path: &str, object: &Object) -> Result<TableShape> {
-    let failed = |e| super::session::error(path, e);
+pub(super) fn describe(session: &Session, path: &str, object: &Object) -> Result<TableShape> {
+    let failed = |e| session.error(e);
+    let connection = &session.connection;
     match object {
         Object::Query(query) => {
-            let sql = format!("select * from ({query}\n)");
-            let statement = connection.prepare(&sql).map_err(failed)?;
+            // Within a statement, as it will be read; by itself, since SQLite would rename equal columns.
+            connection.prepare(&format!("select * from ({query}\n)")).map_err(failed)?;
+            let statement = connection.prepare(query).map_err(failed)?;
             let names: Vec<String> = statement.column_names().into_iter().map(str::to_string).collect();
             if let Some(twice) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
                 return Err(Error::new(
@@ -201,7 +203,7 @@ fn table(connection: &Connection, name: &str, kind: &Kind) -> rusqlite::Result<T
             .columns
             .iter()
             .map_while(|(name, descending, collation)| {
-                name.clone().filter(|_| !descending && collation == "BINARY")
+                name.clone().filter(|_| !descending && collation.eq_ignore_ascii_case("binary"))
             })
             .collect();
         if !ordered.is_empty() {

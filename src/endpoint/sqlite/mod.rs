@@ -2,7 +2,8 @@
 //!
 //! A snapshot is one read-only connection with one read transaction. Its rows are read on a blocking thread. In WAL mode
 //! writers are not held up; with a rollback journal a writer must wait with its commit until the snapshot ends, which is
-//! how SQLite gives a reader a consistent view.
+//! how SQLite gives a reader a consistent view. A database in WAL mode that nobody has open is read without locks, since
+//! taking them would create files beside it; should a writer change it meanwhile, the read fails.
 
 mod describe;
 mod session;
@@ -11,7 +12,7 @@ mod types;
 
 use async_trait::async_trait;
 
-use self::session::quoted;
+use self::session::{Session, quoted};
 use self::snapshot::SqliteSnapshot;
 use super::{Border, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Snapshot, blocking};
 use crate::config::address::Object;
@@ -39,17 +40,22 @@ impl Endpoint for Sqlite {
 
     async fn describe(&self) -> Result<TableShape> {
         let (path, object) = (self.path.clone(), self.object.clone());
-        blocking::run(self.name.clone(), move || describe::describe(&session::open(&path)?, &path, &object))
-            .await
+        blocking::run(self.name.clone(), move || {
+            let session = Session::open(&path)?;
+            let shape = describe::describe(&session, &path, &object)?;
+            session.verify()?;
+            Ok(shape)
+        })
+        .await
     }
 
     async fn open(&self, shape: &TableShape, request: ReadRequest) -> Result<Box<dyn Snapshot>> {
         let (path, object, name) = (self.path.clone(), self.object.clone(), self.name.clone());
         let expected = shape.clone();
-        let connection = blocking::run(self.name.clone(), move || {
-            let connection = session::open(&path)?;
-            session::begin(&connection, &path)?;
-            let now = describe::describe(&connection, &path, &object)?;
+        let session = blocking::run(self.name.clone(), move || {
+            let session = Session::open(&path)?;
+            session.begin()?;
+            let now = describe::describe(&session, &path, &object)?;
             let same = now.columns.len() == expected.columns.len()
                 && now
                     .columns
@@ -62,11 +68,11 @@ impl Endpoint for Sqlite {
                     format!("{name}: the table's columns changed meanwhile; run again"),
                 ));
             }
-            Ok(connection)
+            Ok(session)
         })
         .await?;
         let schema = super::wire_schema(shape, &request.columns)?;
-        Ok(Box::new(SqliteSnapshot::new(self, connection, shape, schema, request)))
+        Ok(Box::new(SqliteSnapshot::new(self, session, shape, schema, request)))
     }
 
     fn explain(&self, _: &TableShape, request: &ReadRequest, scope: &Scope) -> Vec<String> {

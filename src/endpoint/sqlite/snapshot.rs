@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use super::session::{error, quoted};
+use super::session::{Session, quoted};
 use super::{Sqlite, source, sql};
 use crate::config::address::Object;
 use crate::endpoint::blocking::{self, Outlet, Stop};
@@ -17,23 +17,25 @@ use crate::endpoint::{BatchStream, Border, Cost, Position, ReadRequest, Result, 
 use crate::value::shape::{NativeOrder, TableShape};
 use crate::value::untyped::Untyped;
 
+/// How often a reader that nobody listens to is interrupted until it ends.
+const INTERRUPT_EVERY: Duration = Duration::from_millis(10);
+
 /// A connection inside its read transaction. It cannot be shared, so that scans run one after the other.
 pub(super) struct SqliteSnapshot {
-    path: String,
     name: String,
     object: Object,
     request: ReadRequest,
     schema: SchemaRef,
     /// Columns of whole numbers whose ends SQLite finds by seeking.
     seekable: Vec<String>,
-    connection: Arc<tokio::sync::Mutex<Connection>>,
+    session: Arc<tokio::sync::Mutex<Session>>,
     cost: Arc<Cost>,
 }
 
 impl SqliteSnapshot {
     pub(super) fn new(
         endpoint: &Sqlite,
-        connection: Connection,
+        session: Session,
         shape: &TableShape,
         schema: SchemaRef,
         request: ReadRequest,
@@ -43,13 +45,12 @@ impl SqliteSnapshot {
         let whole = shape.columns.iter().filter(|c| c.order == NativeOrder::Value && leading(&c.name));
         let seekable = whole.map(|c| c.name.clone()).collect();
         SqliteSnapshot {
-            path: endpoint.path.clone(),
             name: endpoint.name.clone(),
             object: endpoint.object.clone(),
             request,
             schema,
             seekable,
-            connection: Arc::new(tokio::sync::Mutex::new(connection)),
+            session: Arc::new(tokio::sync::Mutex::new(session)),
             cost: Arc::default(),
         }
     }
@@ -70,15 +71,14 @@ impl Snapshot for SqliteSnapshot {
         if n < 2 || !self.seekable.iter().any(|c| c == column) {
             return Ok(Vec::new());
         }
-        let (path, from, column) = (self.path.clone(), source(&self.object), quoted(column));
-        let (connection, cost) = (self.connection.clone().lock_owned().await, self.cost.clone());
+        let (from, column) = (source(&self.object), quoted(column));
+        let (session, cost) = (self.session.clone().lock_owned().await, self.cost.clone());
         blocking::run(self.name.clone(), move || {
             // Two statements: SQLite seeks for a lone minimum or maximum, and scans for both together.
             let end = |function: &str| -> Result<Option<i64>> {
                 cost.statement();
-                connection
-                    .query_row(&format!("select {function}({column}) from {from}"), [], |row| row.get(0))
-                    .map_err(|e| error(&path, e))
+                let statement = format!("select {function}({column}) from {from}");
+                session.connection.query_row(&statement, [], |row| row.get(0)).map_err(|e| session.error(e))
             };
             Ok(match (end("min")?, end("max")?) {
                 (Some(least), Some(greatest)) => linear_cuts(least, greatest, n),
@@ -90,21 +90,33 @@ impl Snapshot for SqliteSnapshot {
 
     async fn scan(&self, scope: &Scope) -> Result<BatchStream> {
         let statement = sql(&self.object, &self.request, scope)?;
-        let connection = self.connection.clone().lock_owned().await;
-        let interrupt = connection.get_interrupt_handle();
+        let session = self.session.clone().lock_owned().await;
+        let interrupt = session.connection.get_interrupt_handle();
         let reading = Arc::new(Mutex::new(true));
         let done = reading.clone();
-        let (path, schema, cost) = (self.path.clone(), self.schema.clone(), self.cost.clone());
+        let (schema, cost) = (self.schema.clone(), self.cost.clone());
         let on_drop = move || {
+            // An interrupt that comes before the statement's first step is lost, hence again until the reader has ended.
             // Under the lock, so that the scan that comes next on this connection is never the one interrupted.
-            if *reading.lock().unwrap_or_else(PoisonError::into_inner) {
-                interrupt.interrupt();
+            let ended = move || {
+                let reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
+                if *reading {
+                    interrupt.interrupt();
+                }
+                !*reading
+            };
+            if !ended() {
+                std::thread::spawn(move || {
+                    while !ended() {
+                        std::thread::sleep(INTERRUPT_EVERY);
+                    }
+                });
             }
         };
         let read = move |outlet: &Outlet| {
-            let result = read(&connection, &statement, schema, &cost, outlet, &path);
+            let result = read(&session, &statement, schema, &cost, outlet);
             *done.lock().unwrap_or_else(PoisonError::into_inner) = false;
-            drop(connection);
+            drop(session);
             result
         };
         Ok(blocking::stream(self.name.clone(), read, on_drop))
@@ -127,18 +139,17 @@ fn linear_cuts(least: i64, greatest: i64, n: usize) -> Vec<Border> {
 }
 
 fn read(
-    connection: &Connection,
+    session: &Session,
     statement: &str,
     schema: SchemaRef,
     cost: &Cost,
     outlet: &Outlet,
-    path: &str,
 ) -> std::result::Result<(), Stop> {
-    let failed = |e| Stop::Failed(error(path, e));
+    let failed = |e| Stop::Failed(session.error(e));
     cost.statement();
     let columns = schema.fields().len();
     let mut batch = UntypedBatch::new(schema);
-    let mut prepared = connection.prepare(statement).map_err(failed)?;
+    let mut prepared = session.connection.prepare(statement).map_err(failed)?;
     let mut rows = prepared.query([]).map_err(failed)?;
     let mut number = String::new();
     while let Some(row) = rows.next().map_err(failed)? {
@@ -157,6 +168,7 @@ fn read(
         cost.received(batch.bytes());
         outlet.send(batch.take()?)?;
     }
+    session.verify()?;
     Ok(())
 }
 

@@ -1,3 +1,6 @@
 //! The endpoints against real servers.
 
 mod postgres;
+mod lake;
+mod reading;
+mod sqlite;
