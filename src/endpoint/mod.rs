@@ -4,6 +4,8 @@
 //! *wire form* of each column's logical type. Everything that is particular to an engine (sessions, SQL, catalogues,
 //! protocols) ends here. Nothing is ever written to a side.
 
+pub mod mysql;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
