@@ -1,0 +1,3 @@
+//! Each engine's endpoint against the real engine.
+
+mod mysql;
