@@ -73,6 +73,8 @@ pub(super) fn resolve(
 
 fn encrypt(mut options: MySqlConnectOptions, url: &Settings, file: &Settings) -> Result<MySqlConnectOptions> {
     let ca = url.ssl_ca.clone().or(file.ssl_ca.clone());
+    let cert = url.ssl_cert.clone().or(file.ssl_cert.clone());
+    let key = url.ssl_key.clone().or(file.ssl_key.clone());
     let mode = match url.ssl_mode.as_ref().or(file.ssl_mode.as_ref()) {
         Some(mode) => mode.replace('-', "_").parse::<MySqlSslMode>().map_err(|_| {
             usage("ssl-mode must be disabled, preferred, required, verify_ca or verify_identity".into())
@@ -82,13 +84,19 @@ fn encrypt(mut options: MySqlConnectOptions, url: &Settings, file: &Settings) ->
         None => MySqlSslMode::Preferred,
     };
     options = options.ssl_mode(mode);
+    let files = [("ssl-ca", &ca), ("ssl-cert", &cert), ("ssl-key", &key)];
+    for (option, file) in files.iter().filter_map(|(o, f)| f.as_ref().map(|f| (o, f))) {
+        if !file.is_file() {
+            return Err(usage(format!("{option} names {}, which is no file", file.display())));
+        }
+    }
     if let Some(ca) = ca {
         options = options.ssl_ca(ca);
     }
-    if let Some(cert) = url.ssl_cert.clone().or(file.ssl_cert.clone()) {
+    if let Some(cert) = cert {
         options = options.ssl_client_cert(cert);
     }
-    if let Some(key) = url.ssl_key.clone().or(file.ssl_key.clone()) {
+    if let Some(key) = key {
         options = options.ssl_client_key(key);
     }
     Ok(options)
@@ -281,6 +289,9 @@ mod tests {
         assert_eq!(error.kind, ErrorKind::Usage);
         assert!(error.message.contains("sslmod") && !error.message.contains("geheim"), "{error}");
         assert!(with("mysql://h/d?ssl-mode=maybe", &[], "").is_err());
+        assert!(
+            with("mysql://h/d?ssl-ca=/nowhere.pem", &[], "").unwrap_err().message.contains("/nowhere.pem")
+        );
         assert!(
             with("mysql://h/d", &[("MYSQL_TCP_PORT", "x")], "")
                 .unwrap_err()

@@ -39,7 +39,8 @@ impl Opened {
                 sessions.push(session);
             }
         }
-        for attempt in 1.. {
+        let mut attempt = 1;
+        loop {
             let before = log.gtid(&mut sessions[0]).await?;
             try_join_all(sessions.iter_mut().map(|s| s.run(OPENING, START.into()))).await?;
             let after = log.gtid(&mut sessions[0]).await?;
@@ -49,6 +50,7 @@ impl Opened {
             let agreed = largest_group(&places);
             if agreed.len() < sessions.len() && attempt < TRIES {
                 try_join_all(sessions.iter_mut().map(|s| s.run(OPENING, "rollback".into()))).await?;
+                attempt += 1;
                 continue;
             }
             let place = agreed.first().and_then(|at| places[*at].clone());
@@ -62,7 +64,6 @@ impl Opened {
             let gtid = before.clone().filter(|_| before == after);
             return Ok(Opened { sessions, position: Position { log: gtid.or(place).or(before), state } });
         }
-        unreachable!("the last attempt returns")
     }
 
     /// The session through which to look at the table.
