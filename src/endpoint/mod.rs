@@ -10,6 +10,7 @@ pub mod postgres;
 pub mod sqlite;
 mod stamp;
 mod untyped_batch;
+pub mod mysql;
 
 use std::fmt;
 use std::path::PathBuf;
