@@ -1,0 +1,202 @@
+//! The built binary, run with a deadline, away from the settings of whoever runs the tests.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use url::Url;
+
+/// One call of the binary.
+pub struct Drift {
+    command: Command,
+    deadline: Duration,
+    shown: Vec<String>,
+}
+
+/// What one call left behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The exit code; -1 where a signal ended it.
+    pub code: i32,
+    /// Everything on standard output.
+    pub stdout: String,
+    /// Everything on standard error.
+    pub stderr: String,
+    /// The greatest resident memory that was seen, in bytes.
+    pub peak_memory: u64,
+    call: String,
+}
+
+impl Drift {
+    /// A call with no arguments yet.
+    pub fn new() -> Drift {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drift"));
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            if ["DRIFT_", "PG", "MYSQL", "MARIADB", "AWS_"].iter().any(|prefix| name.starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
+        // No password file and no configuration of the person who runs the tests.
+        let nowhere = std::env::temp_dir().join("drift-tests-have-no-home");
+        command.env("HOME", &nowhere).env("NO_COLOR", "1").stdin(Stdio::null());
+        Drift { command, deadline: Duration::from_secs(120), shown: Vec::new() }
+    }
+
+    /// `drift compare SOURCE TARGET`.
+    pub fn compare(source: &str, target: &str) -> Drift {
+        Drift::new().args(["compare", source, target])
+    }
+
+    /// Adds one argument.
+    pub fn arg(self, arg: impl AsRef<str>) -> Drift {
+        self.args([arg])
+    }
+
+    /// Adds arguments.
+    pub fn args<S: AsRef<str>>(mut self, args: impl IntoIterator<Item = S>) -> Drift {
+        for arg in args {
+            self.command.arg(arg.as_ref());
+            self.shown.push(arg.as_ref().to_string());
+        }
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Drift {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs in another folder.
+    pub fn current_dir(mut self, folder: &std::path::Path) -> Drift {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Sets how long the call may take; two minutes otherwise.
+    pub fn deadline(mut self, deadline: Duration) -> Drift {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Starts it without waiting; for tests that do something meanwhile.
+    pub fn spawn(mut self) -> Running {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().expect("the built binary starts");
+        let stdout = drain(child.stdout.take().expect("a pipe"));
+        let stderr = drain(child.stderr.take().expect("a pipe"));
+        Running { child, stdout, stderr, deadline: Instant::now() + self.deadline, shown: self.shown }
+    }
+
+    /// Runs it to its end. Fails if it takes too long, panics, or tells a password.
+    pub fn run(self) -> Outcome {
+        self.spawn().wait()
+    }
+
+    /// Runs it with `-o json`.
+    pub fn run_json(self) -> (Outcome, Value) {
+        let outcome = self.args(["-o", "json"]).run();
+        let json = outcome.json();
+        (outcome, json)
+    }
+}
+
+/// A call on its way; killed if the test ends before it.
+pub struct Running {
+    child: Child,
+    stdout: thread::JoinHandle<Vec<u8>>,
+    stderr: thread::JoinHandle<Vec<u8>>,
+    deadline: Instant,
+    shown: Vec<String>,
+}
+
+impl Running {
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end. Fails if it takes too long, panics, or tells a password.
+    pub fn wait(mut self) -> Outcome {
+        let mut peak_memory = 0;
+        let status = loop {
+            peak_memory = peak_memory.max(resident_peak(self.child.id()));
+            if let Some(status) = self.child.try_wait().expect("the state of the process") {
+                break Some(status);
+            }
+            if Instant::now() > self.deadline {
+                self.child.kill().expect("the end of the process");
+                self.child.wait().expect("the end of the process");
+                break None;
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        let outcome = Outcome {
+            code: status.and_then(|s| s.code()).unwrap_or(-1),
+            stdout: text(self.stdout),
+            stderr: text(self.stderr),
+            peak_memory,
+            call: format!("drift {}", self.shown.join(" ")),
+        };
+        assert!(status.is_some(), "still running at its deadline: {outcome}");
+        let printed = [&outcome.stdout, &outcome.stderr];
+        assert!(!printed.iter().any(|p| p.contains("panicked at")), "a panic: {outcome}");
+        for secret in passwords(&self.shown) {
+            assert!(!printed.iter().any(|p| p.contains(&secret)), "a password was printed: {}", outcome.call);
+        }
+        outcome
+    }
+}
+
+fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("the output of the process");
+        bytes
+    })
+}
+
+fn text(reader: thread::JoinHandle<Vec<u8>>) -> String {
+    String::from_utf8(reader.join().expect("the reader's end")).expect("output in UTF-8")
+}
+
+/// The passwords in the URLs among the arguments.
+fn passwords(args: &[String]) -> Vec<String> {
+    let urls = args.iter().filter_map(|arg| Url::parse(arg).ok());
+    // A password that is also the user's name may be shown as that.
+    urls.filter_map(|url| url.password().filter(|p| *p != url.username()).map(str::to_string)).collect()
+}
+
+/// The greatest resident size of a process so far, in bytes; 0 once it has ended.
+fn resident_peak(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|l| l.trim().trim_end_matches(" kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+impl Outcome {
+    /// Standard output as the one JSON document that it has to be.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("no JSON on stdout: {e}\n{self}"))
+    }
+
+    /// Fails unless the exit code is this one.
+    pub fn expect_code(self, code: i32) -> Outcome {
+        assert_eq!(self.code, code, "exit code of {self}");
+        self
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut call = self.call.clone();
+        for secret in passwords(&call.split(' ').map(str::to_string).collect::<Vec<_>>()) {
+            call = call.replace(&secret, "…");
+        }
+        write!(f, "{call}\nexit code {}\n--- stdout\n{}\n--- stderr\n{}", self.code, self.stdout, self.stderr)
+    }
+}

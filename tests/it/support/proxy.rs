@@ -1,0 +1,112 @@
+//! A proxy between drift and a server that breaks connections at a byte count, so that a test of lost connections needs
+//! no luck with time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use url::Url;
+
+use super::{block_on, runtime};
+
+/// When the proxy cuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// All open connections once; new ones work.
+    Once,
+    /// All open connections, and no new ones are accepted.
+    ForGood,
+}
+
+/// A running proxy; it ends with its guard.
+pub struct Proxy {
+    port: u16,
+    wire: Arc<Wire>,
+    accepting: JoinHandle<()>,
+}
+
+struct Wire {
+    upstream: SocketAddr,
+    cut: Cut,
+    /// The server's bytes until the cut.
+    after: u64,
+    passed: AtomicU64,
+    happened: AtomicBool,
+    /// Counts cuts; a connection that sees it change closes.
+    cuts: watch::Sender<u32>,
+}
+
+impl Proxy {
+    /// Stands in front of the URL's server and cuts once it has sent `after` bytes.
+    pub fn in_front_of(url: &Url, cut: Cut, after: u64) -> Proxy {
+        let host = url.host_str().expect("a host").parse().expect("an address");
+        let upstream = SocketAddr::new(host, url.port().expect("a port"));
+        let (passed, happened) = (AtomicU64::new(0), AtomicBool::new(false));
+        let wire = Arc::new(Wire { upstream, cut, after, passed, happened, cuts: watch::Sender::new(0) });
+        let listener = block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let accepting = runtime().spawn(accept(listener, Arc::clone(&wire)));
+        Proxy { port, wire, accepting }
+    }
+
+    /// The URL through the proxy.
+    pub fn url(&self, mut url: Url) -> Url {
+        url.set_port(Some(self.port)).expect("a port");
+        url
+    }
+
+    /// Whether the cut came to pass.
+    pub fn has_cut(&self) -> bool {
+        self.wire.happened.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.wire.cuts.send_modify(|n| *n += 1);
+    }
+}
+
+async fn accept(listener: TcpListener, wire: Arc<Wire>) {
+    while let Ok((client, _)) = listener.accept().await {
+        if wire.cut == Cut::ForGood && wire.happened.load(Ordering::SeqCst) {
+            continue;
+        }
+        tokio::spawn(carry(client, Arc::clone(&wire)));
+    }
+}
+
+async fn carry(mut client: TcpStream, wire: Arc<Wire>) {
+    let mut cuts = wire.cuts.subscribe();
+    let Ok(mut server) = TcpStream::connect(wire.upstream).await else { return };
+    let (mut from_client, mut from_server) = (vec![0; 8192], vec![0; 8192]);
+    loop {
+        let forwarded = tokio::select! {
+            read = client.read(&mut from_client) => match read {
+                Ok(n) if n > 0 => server.write_all(&from_client[..n]).await,
+                _ => return,
+            },
+            read = server.read(&mut from_server) => match read {
+                Ok(n) if n > 0 => {
+                    let passed = wire.passed.fetch_add(n as u64, Ordering::SeqCst) + n as u64;
+                    if passed > wire.after && !wire.happened.swap(true, Ordering::SeqCst) {
+                        wire.cuts.send_modify(|n| *n += 1);
+                        return;
+                    }
+                    client.write_all(&from_server[..n]).await
+                }
+                _ => return,
+            },
+            _ = cuts.changed() => return,
+        };
+        if forwarded.is_err() {
+            return;
+        }
+    }
+}
