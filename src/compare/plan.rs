@@ -135,10 +135,11 @@ pub(crate) fn plan(
                     | Common::Bytes
             )
         });
-    let findings = schema::findings(source, target, &pairing)
+    let mut findings: Vec<Finding> = schema::findings(source, target, &pairing)
         .into_iter()
         .filter(|f| relevant(f, request, &pairing))
         .collect();
+    unreadable_is_no_finding(source, target, &mut findings, &mut not_compared);
     Ok(Plan { recipe, deliveries, keys, findings, not_compared, divisible })
 }
 
@@ -156,6 +157,45 @@ fn relevant(finding: &Finding, request: &CompareRequest, pairing: &Pairing) -> b
         (Some(wanted), FindingKind::ColumnMissing | FindingKind::ColumnAdded) => wanted.contains(column),
         _ => true,
     }
+}
+
+/// A column that one side hides or refuses may well exist there: what it leaves alone on the other side is not compared
+/// rather than different.
+fn unreadable_is_no_finding(
+    source: &TableShape,
+    target: &TableShape,
+    findings: &mut Vec<Finding>,
+    not_compared: &mut Vec<NotCompared>,
+) {
+    let hidden = |shape: &TableShape, name: &str| shape.column(name).and_then(|c| c.unreadable.clone());
+    let alone = |kind| {
+        let of = if kind == FindingKind::ColumnMissing { source } else { target };
+        findings
+            .iter()
+            .filter(move |f| f.kind == kind)
+            .filter_map(move |f| f.column.as_deref().and_then(|name| hidden(of, name)))
+    };
+    let reasons = [alone(FindingKind::ColumnMissing).next(), alone(FindingKind::ColumnAdded).next()];
+    if reasons == [None, None] {
+        return;
+    }
+    findings.retain(|f| {
+        let (own, other) = match f.kind {
+            FindingKind::ColumnMissing => (source, &reasons[1]),
+            FindingKind::ColumnAdded => (target, &reasons[0]),
+            _ => return true,
+        };
+        let Some(name) = f.column.as_deref() else { return true };
+        match hidden(own, name)
+            .or_else(|| other.as_ref().map(|why| format!("the other side may hide it: {why}")))
+        {
+            Some(why) => {
+                not_compared.push(NotCompared::column(name, &why));
+                false
+            }
+            None => true,
+        }
+    });
 }
 
 fn names_of(shape: &TableShape) -> String {

@@ -29,10 +29,6 @@ pub(crate) fn int_recipe() -> Recipe {
 
 pub(crate) fn int_rows(recipe: &Recipe, keys: &[i64], values: &[i64]) -> Rows {
     let array = |v: &[i64]| Arc::new(Int64Array::from(v.to_vec())) as ArrayRef;
-    let batch = if recipe.key.is_empty() {
-        RecordBatch::try_from_iter([("k", array(keys)), ("v", array(values))])
-    } else {
-        RecordBatch::try_from_iter([("k", array(keys)), ("v", array(values))])
-    };
+    let batch = RecordBatch::try_from_iter([("k", array(keys)), ("v", array(values))]);
     Rows::from_wire(recipe, true, &batch.unwrap()).unwrap()
 }

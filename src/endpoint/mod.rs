@@ -6,11 +6,11 @@
 
 mod blocking;
 pub mod lake;
+pub mod mysql;
 pub mod postgres;
 pub mod sqlite;
 mod stamp;
 mod untyped_batch;
-pub mod mysql;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -257,7 +257,7 @@ pub fn of(address: &Address, csv: &CsvOptions) -> Result<Box<dyn Endpoint>> {
         Address::Postgres(url, object) => Box::new(postgres::Postgres::new(url, object)?),
         Address::Sqlite(path, object) => Box::new(sqlite::Sqlite::new(path, object)),
         Address::Files(location) => Box::new(lake::Lake::new(location, csv)),
-        Address::MySql(..) => return Err(Error::new(ErrorKind::Usage, "MySQL is not built in yet")),
+        Address::MySql(url, object) => Box::new(mysql::MySql::new(url, object)?),
     })
 }
 

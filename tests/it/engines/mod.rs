@@ -1,9 +1,7 @@
-//! The endpoints against real servers.
-
-mod postgres;
-mod lake;
-mod reading;
-mod sqlite;
 //! Each engine's endpoint against the real engine.
 
+mod lake;
 mod mysql;
+mod postgres;
+mod reading;
+mod sqlite;
