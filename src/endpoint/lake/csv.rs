@@ -354,4 +354,28 @@ mod tests {
         let fault = CsvReader::new(endless, b',').and_then(|mut r| r.next().map(|_| ())).unwrap_err();
         assert!(matches!(fault, Fault::TooLong { line: 1 }));
     }
+
+    fn written(records: &[Vec<String>], line_end: &str) -> String {
+        let field = |text: &String| match text.contains([',', '"', '\n', '\r']) || text.is_empty() {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text.clone(),
+        };
+        let line = |record: &Vec<String>| record.iter().map(field).collect::<Vec<_>>().join(",") + line_end;
+        records.iter().map(line).collect()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            records in proptest::collection::vec(proptest::collection::vec("[a,\"\n\ré]{0,4}", 1..4), 0..5),
+            crlf: bool,
+        ) {
+            let text = written(&records, if crlf { "\r\n" } else { "\n" });
+            let read: Vec<Vec<String>> = fields(&text)
+                .into_iter()
+                .map(|r| r.into_iter().map(|f| f.strip_prefix('<').map_or(f.clone(), |f| f[..f.len() - 1].to_string())).collect())
+                .collect();
+            proptest::prop_assert_eq!(read, records);
+        }
+    }
 }

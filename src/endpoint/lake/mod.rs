@@ -10,6 +10,7 @@ mod hive;
 mod input;
 mod ipc;
 mod location;
+mod ndjson;
 mod nested;
 mod parquet;
 mod snapshot;

@@ -94,7 +94,8 @@ impl Table {
             .try_collect()
             .await?;
         let typed = matches!(files[0].format, Format::Parquet | Format::Ipc);
-        if csv.no_header && heads.iter().any(|h| h.columns.len() != heads[0].columns.len()) && !typed {
+        let nameless = csv.no_header && matches!(files[0].format, Format::Csv | Format::Tsv);
+        if nameless && heads.iter().any(|h| h.columns.len() != heads[0].columns.len()) {
             return Err(Error::new(
                 ErrorKind::Usage,
                 format!(

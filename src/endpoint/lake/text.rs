@@ -1,21 +1,19 @@
 //! CSV and NDJSON files as tables: columns by name, values without types.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::csv::{CsvReader, Fault};
 use super::format::{Format, Packing};
 use super::input::Input;
+use super::ndjson;
 use crate::config::address::CsvOptions;
+use crate::endpoint::Result;
 use crate::endpoint::blocking::{Outlet, Stop};
 use crate::endpoint::untyped_batch::UntypedBatch;
-use crate::endpoint::{Error, Result};
 use crate::value::untyped::Untyped;
-
-/// No NDJSON line may be longer, in bytes.
-const LONGEST_LINE: u64 = 64 << 20;
 
 /// Where a requested column comes from.
 pub(super) enum Origin {
@@ -33,20 +31,7 @@ pub(super) fn columns(
     csv: &CsvOptions,
 ) -> Result<Vec<String>> {
     match format {
-        Format::Ndjson => {
-            let mut names = Vec::new();
-            let mut seen = HashSet::new();
-            let mut lines = Lines::new(input, packing)?;
-            while let Some(object) = lines.next()? {
-                for name in object.keys() {
-                    if !seen.contains(name) {
-                        seen.insert(name.clone());
-                        names.push(name.clone());
-                    }
-                }
-            }
-            Ok(names)
-        }
+        Format::Ndjson => ndjson::names(input, unpacked(input, packing)?),
         _ => Ok(CsvFile::open(input, format, packing, csv)?.names),
     }
 }
@@ -119,6 +104,14 @@ impl CsvFile {
     }
 }
 
+/// Where a column's values come from in one file.
+enum Source<'a> {
+    /// The field or member at this place, where the file has it.
+    Field(Option<usize>),
+    /// A folder name's value; `None` is NULL.
+    Constant(Option<&'a str>),
+}
+
 fn read_csv(
     input: &Input,
     format: Format,
@@ -169,13 +162,6 @@ fn read_csv(
     Ok(())
 }
 
-/// Where a CSV column's values come from.
-enum Source<'a> {
-    /// A field, where this file has it.
-    Field(Option<usize>),
-    Constant(Option<&'a str>),
-}
-
 fn read_ndjson(
     input: &Input,
     packing: Packing,
@@ -183,13 +169,27 @@ fn read_ndjson(
     batch: &mut UntypedBatch,
     outlet: &Outlet,
 ) -> std::result::Result<(), Stop> {
-    let mut lines = Lines::new(input, packing)?;
-    while let Some(object) = lines.next()? {
-        for (column, origin) in origins.iter().enumerate() {
-            match origin {
-                Origin::Folder(None) => batch.null(column)?,
-                Origin::Folder(Some(text)) => batch.value(column, Untyped::Text(text))?,
-                Origin::Named(name) => match object.get(name) {
+    let mut wanted: Vec<&str> = Vec::new();
+    let sources: Vec<Source<'_>> = origins
+        .iter()
+        .map(|origin| match origin {
+            Origin::Folder(value) => Source::Constant(value.as_deref()),
+            Origin::Named(name) => {
+                let place = wanted.iter().position(|w| w == name).unwrap_or_else(|| {
+                    wanted.push(name);
+                    wanted.len() - 1
+                });
+                Source::Field(Some(place))
+            }
+        })
+        .collect();
+    let mut objects = ndjson::Objects::new(input, unpacked(input, packing)?, &wanted);
+    while let Some(values) = objects.next()? {
+        for (column, source) in sources.iter().enumerate() {
+            match source {
+                Source::Constant(Some(text)) => batch.value(column, Untyped::Text(text))?,
+                Source::Constant(None) | Source::Field(None) => batch.null(column)?,
+                Source::Field(Some(place)) => match &values[*place] {
                     None | Some(Value::Null) => batch.null(column)?,
                     Some(Value::Bool(b)) => batch.value(column, Untyped::Bool(*b))?,
                     Some(Value::Number(n)) => batch.value(column, Untyped::Number(n.as_str()))?,
@@ -203,62 +203,4 @@ fn read_ndjson(
         }
     }
     Ok(())
-}
-
-/// The objects of an NDJSON file, one a line.
-struct Lines<'a> {
-    input: &'a Input,
-    reader: BufReader<Box<dyn Read>>,
-    line: Vec<u8>,
-    number: u64,
-}
-
-impl<'a> Lines<'a> {
-    fn new(input: &'a Input, packing: Packing) -> Result<Lines<'a>> {
-        let reader = BufReader::with_capacity(128 << 10, unpacked(input, packing)?);
-        Ok(Lines { input, reader, line: Vec::new(), number: 0 })
-    }
-
-    /// The next object; blank lines are passed over.
-    fn next(&mut self) -> Result<Option<Map<String, Value>>> {
-        loop {
-            self.line.clear();
-            let read = (&mut self.reader).take(LONGEST_LINE).read_until(b'\n', &mut self.line);
-            let read = read.map_err(|e| self.error(format_args!("the file is damaged or cut short: {e}")))?;
-            if read == 0 {
-                return Ok(None);
-            }
-            self.number += 1;
-            if read as u64 == LONGEST_LINE && !self.line.ends_with(b"\n") {
-                return Err(self.error(format_args!("line {} is longer than 64 MiB", self.number)));
-            }
-            let mut text = self.line.as_slice();
-            if self.number == 1 {
-                if text.starts_with(&[0xff, 0xfe]) || text.starts_with(&[0xfe, 0xff]) {
-                    return Err(self.error("the file is UTF-16; convert it to UTF-8"));
-                }
-                text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-            }
-            let text = text.trim_ascii();
-            if text.is_empty() {
-                continue;
-            }
-            return match serde_json::from_slice(text) {
-                Ok(object) => Ok(Some(object)),
-                Err(_) if text.starts_with(b"[") && self.number == 1 => Err(self.error(
-                    "the file holds a JSON array; drift reads one object a line (jq -c '.[]' writes that)",
-                )),
-                // The parser's own words may repeat what stands in the line.
-                Err(e) => Err(self.error(format_args!(
-                    "line {}, column {}: this is no JSON object on one line",
-                    self.number,
-                    e.column()
-                ))),
-            };
-        }
-    }
-
-    fn error(&self, what: impl std::fmt::Display) -> Error {
-        self.input.error(what)
-    }
 }
