@@ -61,7 +61,10 @@ fn endpoint(url: &str, object: &str) -> MySql {
 async fn with_database<F: Future<Output = Database>>(test: impl FnOnce(Database) -> F) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let server = std::env::var("DRIFT_TEST_MYSQL").expect("no MySQL server to test with: run tests/run.sh");
-    let server = server.trim_end_matches('/').to_string();
+    // The address may name the database to enter first; each test enters its own.
+    let mut server = url::Url::parse(&server).unwrap();
+    server.set_path("");
+    let server = server.to_string().trim_end_matches('/').to_string();
     let name = format!("drift_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let mut root = MySqlConnection::connect(&server).await.unwrap();
     root.execute(AssertSqlSafe(format!("create database {name} character set utf8mb4"))).await.unwrap();
