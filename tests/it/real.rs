@@ -254,7 +254,7 @@ fn parquet(rows: &[Flight]) -> Table {
 }
 
 fn write_parquet(path: &Path, rows: &[Flight]) {
-    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
     let arrays: Vec<ArrayRef> = COLUMNS
         .iter()
         .enumerate()
