@@ -10,6 +10,10 @@
 //! - [`config`]: what users write, as pure data.
 //! - [`value`]: what a value is: logical types, the rules between engines, canonical columns, hashes, key order.
 
+pub mod cli;
+pub mod compare;
 pub mod config;
 pub mod endpoint;
+pub mod report;
+pub mod schema;
 pub mod value;

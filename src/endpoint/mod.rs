@@ -4,6 +4,14 @@
 //! *wire form* of each column's logical type. Everything that is particular to an engine (sessions, SQL, catalogues,
 //! protocols) ends here. Nothing is ever written to a side.
 
+mod blocking;
+pub mod lake;
+pub mod mysql;
+pub mod postgres;
+pub mod sqlite;
+mod stamp;
+mod untyped_batch;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -245,8 +253,12 @@ pub fn wire_schema(shape: &TableShape, columns: &[String]) -> Result<SchemaRef> 
 
 /// Makes the endpoint of an address. Connects to nothing yet.
 pub fn of(address: &Address, csv: &CsvOptions) -> Result<Box<dyn Endpoint>> {
-    let _ = (address, csv);
-    Err(Error::new(ErrorKind::Usage, "no engine is built in yet"))
+    Ok(match address {
+        Address::Postgres(url, object) => Box::new(postgres::Postgres::new(url, object)?),
+        Address::Sqlite(path, object) => Box::new(sqlite::Sqlite::new(path, object)),
+        Address::Files(location) => Box::new(lake::Lake::new(location, csv)),
+        Address::MySql(url, object) => Box::new(mysql::MySql::new(url, object)?),
+    })
 }
 
 /// A place for an engine's own option files.

@@ -19,6 +19,11 @@ impl<'a> Untyped<'a> {
     /// Writes the wire form into `out`, which is cleared first.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.clear();
+        self.append(out);
+    }
+
+    /// Writes the wire form behind what `out` holds.
+    pub fn append(&self, out: &mut Vec<u8>) {
         let (tag, payload): (u8, &[u8]) = match self {
             Untyped::Text(s) => (b't', s.as_bytes()),
             Untyped::Number(s) => (b'n', s.as_bytes()),

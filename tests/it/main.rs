@@ -1,6 +1,7 @@
-//! The integration tests: the built binary against real engines and files. Run them with `tests/run.sh`, which starts
-//! the servers.
+//! The integration tests: the library and the built binary against real engines and files, as users meet them. One
+//! binary, because every further one costs a link. `tests/run.sh` starts the servers.
 
 mod cases;
+mod engines;
 mod real;
 mod support;

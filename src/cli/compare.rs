@@ -1,0 +1,251 @@
+//! `drift compare`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+
+use super::{CsvArgs, Exit, Global, Output, endpoint, exit_of, print, print_json, print_report, progress};
+use crate::compare::{self, CompareOutcome, CompareRequest, Control, Endpoints, KeyChoice, Verdict};
+use crate::config::units;
+use crate::endpoint::{Error, ErrorKind};
+use crate::report::{human, json};
+use crate::value::recipe::{Normalize, Tolerance};
+
+/// More ranges at once than this burden a server for little gain.
+const MOST_THREADS: usize = 4;
+
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// Where rows come from: postgres://…#table, mysql://…#table, sqlite:file#table, or files
+    source: String,
+    /// Where they should have arrived
+    target: String,
+    /// The columns that pair rows (default: the shared primary key); `none` compares multisets of rows
+    #[arg(short, long, value_name = "COL[,COL]", env = "DRIFT_KEY", value_delimiter = ',')]
+    key: Vec<String>,
+    /// Compare these columns only
+    #[arg(long, value_name = "COL[,COL]", env = "DRIFT_COLUMNS", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// Leave these columns out
+    #[arg(long, value_name = "COL[,COL]", env = "DRIFT_EXCLUDE", value_delimiter = ',')]
+    exclude: Vec<String>,
+    /// A column that has another name in the target
+    #[arg(long, value_name = "SRC=TGT", env = "DRIFT_MAP", value_delimiter = ',', value_parser = pair)]
+    map: Vec<(String, String)>,
+    /// A condition for both sides, in their own SQL
+    #[arg(long = "where", value_name = "SQL", env = "DRIFT_WHERE")]
+    both_where: Option<String>,
+    /// A condition for the source
+    #[arg(long, value_name = "SQL", env = "DRIFT_SOURCE_WHERE", conflicts_with = "both_where")]
+    source_where: Option<String>,
+    /// A condition for the target
+    #[arg(long, value_name = "SQL", env = "DRIFT_TARGET_WHERE", conflicts_with = "both_where")]
+    target_where: Option<String>,
+    /// Values this near to each other count as equal: 0.01, 1% or 2s
+    #[arg(long, value_name = "COL=ABS|REL%|DURATION", env = "DRIFT_TOLERANCE", value_delimiter = ',', value_parser = units::tolerance)]
+    tolerance: Vec<(String, Tolerance)>,
+    /// Differences in a text column that do not count: trim, rtrim, nfc, casefold, crlf, empty_is_null
+    #[arg(long, value_name = "COL=WISH", env = "DRIFT_NORMALIZE", value_delimiter = ',', value_parser = wish)]
+    normalize: Vec<(String, Normalize)>,
+    /// What 0000-00-00 and its kin are: values of their own, or NULL
+    #[arg(long, value_enum, default_value = "keep", env = "DRIFT_IMPOSSIBLE_DATES")]
+    impossible_dates: ImpossibleDates,
+    #[command(flatten)]
+    csv: CsvArgs,
+    /// How many differences are listed; all are counted
+    #[arg(long, value_name = "N", default_value_t = 1000, env = "DRIFT_LIMIT")]
+    limit: usize,
+    /// End the run after this many differences
+    #[arg(long, value_name = "N", env = "DRIFT_STOP_AFTER", value_parser = clap::value_parser!(u64).range(1..))]
+    stop_after: Option<u64>,
+    /// End the run after this time
+    #[arg(long, value_name = "DURATION", env = "DRIFT_DEADLINE", value_parser = units::duration)]
+    deadline: Option<Duration>,
+    /// How many key ranges are read at once, at most (default: the number of cores, at most 4)
+    #[arg(long, value_name = "N", env = "DRIFT_THREADS")]
+    threads: Option<usize>,
+    /// What drift's buffers, sort and spill may hold
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", env = "DRIFT_MEMORY", value_parser = memory)]
+    memory: usize,
+    /// How many times a lost connection is opened again, per range
+    #[arg(long, value_name = "N", default_value_t = 3, env = "DRIFT_RETRIES")]
+    retries: u32,
+    /// How row values appear in the result
+    #[arg(long, value_enum, default_value = "none", env = "DRIFT_MASK")]
+    mask: Masking,
+    /// List the keys of differing rows, without values
+    #[arg(long, env = "DRIFT_KEYS_ONLY")]
+    keys_only: bool,
+    /// Print the plan and its statements, and run nothing
+    #[arg(long, env = "DRIFT_EXPLAIN")]
+    explain: bool,
+    /// How differences are confirmed; `none`: each side is read once, as one consistent snapshot
+    #[arg(long, value_enum, default_value = "none", env = "DRIFT_CONSISTENCY")]
+    consistency: Consistency,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ImpossibleDates {
+    Keep,
+    Null,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Masking {
+    None,
+    Mask,
+    Hash,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Consistency {
+    None,
+}
+
+fn memory(text: &str) -> Result<usize, String> {
+    match units::size(text)? {
+        size if size < 8 << 20 => Err("at least 8MiB are needed".into()),
+        size => Ok(size),
+    }
+}
+
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((from, to)) if !from.is_empty() && !to.is_empty() => Ok((from.into(), to.into())),
+        _ => Err("write SOURCE_COLUMN=TARGET_COLUMN".into()),
+    }
+}
+
+fn wish(text: &str) -> Result<(String, Normalize), String> {
+    let (column, name) = text.rsplit_once('=').ok_or("write COLUMN=trim")?;
+    let found = Normalize::ALL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, wish)| (column.to_string(), *wish)).ok_or_else(|| {
+        let known: Vec<&str> = Normalize::ALL.iter().map(|(name, _)| *name).collect();
+        format!("{name:?} is unknown; use one of {}", known.join(", "))
+    })
+}
+
+impl CompareArgs {
+    fn request(&self) -> Result<CompareRequest, Error> {
+        let key = match self.key.as_slice() {
+            [] => KeyChoice::Primary,
+            [only] if only == "none" => KeyChoice::Keyless,
+            columns => KeyChoice::Columns(columns.to_vec()),
+        };
+        if self.threads == Some(0) {
+            return Err(Error::new(ErrorKind::Usage, "--threads must be at least 1"));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(CompareRequest {
+            key,
+            columns: (!self.columns.is_empty()).then(|| self.columns.clone()),
+            exclude: self.exclude.clone(),
+            map: self.map.clone(),
+            source_where: self.both_where.clone().or_else(|| self.source_where.clone()),
+            target_where: self.both_where.clone().or_else(|| self.target_where.clone()),
+            normalize: self.normalize.clone(),
+            tolerance: self.tolerance.clone(),
+            impossible_dates_as_null: self.impossible_dates == ImpossibleDates::Null,
+            limit: self.limit,
+            stop_after: self.stop_after,
+            deadline: self.deadline,
+            threads: self.threads.unwrap_or(cores.min(MOST_THREADS)),
+            memory: self.memory,
+            retries: self.retries,
+            mask: match self.mask {
+                Masking::None => compare::Mask::None,
+                Masking::Mask => compare::Mask::Mask,
+                Masking::Hash => compare::Mask::Hash,
+            },
+            keys_only: self.keys_only,
+        })
+    }
+}
+
+pub(super) async fn run(global: &Global, args: &CompareArgs) -> Exit {
+    // The one level of consistency so far; the others will be chosen here.
+    let Consistency::None = args.consistency;
+    let prepared = args.request().and_then(|request| {
+        let csv = args.csv.options();
+        let source = endpoint(global, &args.source, &csv)
+            .map_err(|e| Error::new(e.kind, format!("source: {}", e.message)))?;
+        let target = endpoint(global, &args.target, &csv)
+            .map_err(|e| Error::new(e.kind, format!("target: {}", e.message)))?;
+        Ok((request, [source, target]))
+    });
+    let (request, endpoints): (CompareRequest, Endpoints) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            global.say(&error.message);
+            return exit_of(&error);
+        }
+    };
+    if args.explain {
+        return explain(global, &endpoints, &request).await;
+    }
+    let deadline = request.deadline.map(|limit| Instant::now() + limit);
+    let control = Arc::new(Control::new(request.stop_after, deadline));
+    let watching = progress::watch(global, Arc::clone(&control));
+    let result = match deadline {
+        // Connecting may hang as well; once rows flow, the run ends itself and keeps what it has found.
+        Some(at) => {
+            let grace = at + Duration::from_secs(2);
+            tokio::time::timeout_at(grace.into(), compare::compare(&endpoints, &request, control))
+                .await
+                .unwrap_or_else(|_| {
+                    Err(Error::new(ErrorKind::Unavailable, "--deadline passed before a row was read"))
+                })
+        }
+        None => compare::compare(&endpoints, &request, control).await,
+    };
+    watching.end();
+    match result {
+        Ok(outcome) => report(global, &outcome),
+        Err(error) => {
+            global.say(&error.message);
+            if error.kind != ErrorKind::Usage {
+                let names = [endpoints[0].name().to_string(), endpoints[1].name().to_string()];
+                let outcome = CompareOutcome::nothing_read(names, error.message.clone(), &request);
+                report(global, &outcome);
+            }
+            exit_of(&error)
+        }
+    }
+}
+
+fn report(global: &Global, outcome: &CompareOutcome) -> Exit {
+    match global.output {
+        Output::Json => print_json(&json::compare(outcome)),
+        Output::Human => print_report(global, &human::compare(outcome, global.style())),
+    }
+    match outcome.verdict() {
+        Verdict::Equal => Exit::Equal,
+        Verdict::Drift => Exit::Drift,
+        Verdict::Incomplete => Exit::Incomplete,
+    }
+}
+
+async fn explain(global: &Global, endpoints: &Endpoints, request: &CompareRequest) -> Exit {
+    match compare::explain(endpoints, request).await {
+        Ok(plan) => {
+            match global.output {
+                Output::Json => print_json(&serde_json::json!({
+                    "plan": {
+                        "strategy": "stream",
+                        "reason": plan.reason,
+                        "threads": plan.threads,
+                        "source": { "name": plan.names[0], "row_estimate": plan.row_estimates[0], "statements": plan.statements[0] },
+                        "target": { "name": plan.names[1], "row_estimate": plan.row_estimates[1], "statements": plan.statements[1] },
+                    }
+                })),
+                Output::Human => print(&human::explain(&plan, global.style())),
+            }
+            Exit::Equal
+        }
+        Err(error) => {
+            global.say(&error.message);
+            exit_of(&error)
+        }
+    }
+}

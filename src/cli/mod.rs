@@ -1,0 +1,286 @@
+//! The command line: one file per command. Arguments become a typed request, the outcome becomes text and an exit code.
+//!
+//! The result goes to stdout and nothing else does; progress and messages go to stderr.
+
+mod compare;
+mod demo;
+mod progress;
+mod schema;
+mod version;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::config::address::{Address, CsvOptions};
+use crate::endpoint::{self, Endpoint, Error, ErrorKind};
+use crate::report::human::Style;
+
+/// What a command ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Equal.
+    Equal = 0,
+    /// Drift.
+    Drift = 1,
+    /// The user's arguments: nothing was compared.
+    Usage = 2,
+    /// Not everything could be compared.
+    Incomplete = 3,
+}
+
+/// Finds the rows that differ between a source and its replica.
+#[derive(Debug, Parser)]
+#[command(name = "drift", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str =
+    "Exit codes: 0 equal, 1 drift, 2 usage error, 3 not everything could be compared, 130 interrupted";
+
+#[derive(Debug, Clone, Args)]
+struct Global {
+    /// How the result is written
+    #[arg(short, long, global = true, value_enum, default_value = "human", env = "DRIFT_OUTPUT")]
+    output: Output,
+    /// Print the first line of the answer only
+    #[arg(short, long, global = true, env = "DRIFT_QUIET")]
+    quiet: bool,
+    /// Say more on stderr
+    #[arg(short, long, global = true, env = "DRIFT_VERBOSE")]
+    verbose: bool,
+    /// Colours in human output
+    #[arg(long, global = true, value_enum, default_value = "auto", env = "DRIFT_COLOR")]
+    color: Color,
+    /// Progress on stderr
+    #[arg(long, global = true, value_enum, default_value = "auto", env = "DRIFT_PROGRESS")]
+    progress: Progress,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Human,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Progress {
+    Auto,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Find the differing rows of two tables now
+    Compare(Box<compare::CompareArgs>),
+    /// Compare two schemas only; warnings and failures exit 1
+    Schema(schema::SchemaArgs),
+    /// The whole job on embedded files in a fresh folder, with nothing to install
+    Demo,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Print the version, and what it is tested against
+    Version {
+        /// Each engine, and the release it is tested against
+        #[arg(long, env = "DRIFT_ENGINES")]
+        engines: bool,
+    },
+}
+
+/// How CSV files are written, for both commands that read files.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CsvArgs {
+    /// The character between the fields of CSV files
+    #[arg(long, value_name = "CHAR", default_value = ",", env = "DRIFT_CSV_DELIMITER", value_parser = delimiter)]
+    csv_delimiter: u8,
+    /// CSV files begin with data; columns are called c1, c2, …
+    #[arg(long, env = "DRIFT_CSV_NO_HEADER")]
+    csv_no_header: bool,
+    /// The unquoted text that means NULL in CSV files (default: the empty field)
+    #[arg(long, value_name = "TEXT", default_value = "", env = "DRIFT_CSV_NULL")]
+    csv_null: String,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "\\t" | "tab" | "\t" => Ok(b'\t'),
+        _ => match text.as_bytes() {
+            [b] if b.is_ascii() && !matches!(b, b'"' | b'\n' | b'\r') => Ok(*b),
+            _ => Err("a delimiter is one ASCII character, such as ; or \\t".into()),
+        },
+    }
+}
+
+impl CsvArgs {
+    fn options(&self) -> CsvOptions {
+        CsvOptions {
+            delimiter: self.csv_delimiter,
+            no_header: self.csv_no_header,
+            null: self.csv_null.clone(),
+        }
+    }
+}
+
+impl Global {
+    fn style(&self) -> Style {
+        let color = match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            }
+        };
+        Style { color }
+    }
+
+    /// A message for people on stderr.
+    fn say(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "drift: {text}");
+    }
+
+    fn warn(&self, text: &str) {
+        if !self.quiet {
+            self.say(&format!("warning: {text}"));
+        }
+    }
+}
+
+/// Writes to stdout; a reader that has gone away is no error.
+fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints the whole report, or its first line.
+fn print_report(global: &Global, text: &str) {
+    match text.split_once('\n') {
+        Some((first, _)) if global.quiet => print(&format!("{first}\n")),
+        _ => print(text),
+    }
+}
+
+fn print_json(value: &serde_json::Value) {
+    let text = serde_json::to_string_pretty(value).unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}"));
+    print(&format!("{text}\n"));
+}
+
+/// The endpoint of one argument, with the warnings that its text deserves.
+fn endpoint(global: &Global, text: &str, csv: &CsvOptions) -> Result<Arc<dyn Endpoint>, Error> {
+    let lookup = |name: &str| std::env::var(name).ok();
+    let parsed = Address::parse(text, &lookup).map_err(|message| Error::new(ErrorKind::Usage, message))?;
+    if parsed.typed_password {
+        global.warn(&format!(
+            "the password of {} stands in the command line, where other users and the shell's history see it; use ${{NAME}}, PGPASSWORD, ~/.pgpass, MYSQL_PWD or ~/.my.cnf",
+            parsed.address
+        ));
+    }
+    Ok(Arc::from(endpoint::of(&parsed.address, csv)?))
+}
+
+fn exit_of(error: &Error) -> Exit {
+    if error.kind == ErrorKind::Usage { Exit::Usage } else { Exit::Incomplete }
+}
+
+/// Runs a command until it ends or the user interrupts it.
+pub fn run() -> ExitCode {
+    // One provider is compiled in; installing it twice (in tests) is no error.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(4, usize::from).max(4);
+    let runtime =
+        match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                cli.global.say(&format!("cannot start: {error}"));
+                return ExitCode::from(3);
+            }
+        };
+    let code = runtime.block_on(async {
+        tokio::select! {
+            exit = dispatch(&cli) => exit as u8,
+            code = interrupted() => {
+                cli.global.say("interrupted; nothing is left behind, and nothing was proved");
+                code
+            }
+        }
+    });
+    // Threads that still wait for a server must not hold up the end.
+    runtime.shutdown_background();
+    ExitCode::from(code)
+}
+
+async fn interrupted() -> u8 {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => 130,
+            _ = terminate.recv() => 143,
+        },
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
+            130
+        }
+    }
+}
+
+async fn dispatch(cli: &Cli) -> Exit {
+    match &cli.command {
+        Command::Compare(args) => compare::run(&cli.global, args).await,
+        Command::Schema(args) => schema::run(&cli.global, args).await,
+        Command::Demo => demo::run(&cli.global).await,
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "drift", &mut script);
+            print(&String::from_utf8_lossy(&script));
+            Exit::Equal
+        }
+        Command::Version { engines } => version::run(&cli.global, *engines),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_twin() {
+        for command in Cli::command().get_subcommands() {
+            for arg in command
+                .get_arguments()
+                .filter(|a| a.get_long().is_some_and(|l| l != "help" && l != "version"))
+            {
+                let long = arg.get_long().unwrap_or_default();
+                let want = format!("DRIFT_{}", long.to_uppercase().replace('-', "_"));
+                assert_eq!(arg.get_env().and_then(|e| e.to_str()), Some(want.as_str()), "--{long}");
+            }
+        }
+    }
+}

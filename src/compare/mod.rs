@@ -1,0 +1,27 @@
+//! Finds the differing rows of two tables in bounded memory.
+//!
+//! One way for everything: both sides become streams of canonical rows in key order, and the kernel in `merge` walks
+//! them side by side. A side whose engine delivers that order is streamed as it comes (and checked on the way); any
+//! other side is sorted by drift itself (`sort`), spilling to disk. `plan` decides which, `side` reads and survives lost
+//! connections, `tally` keeps what was found in bounded memory, `outcome` derives the verdict, `run` ties them together.
+
+mod control;
+mod digest;
+mod merge;
+mod outcome;
+mod plan;
+mod request;
+mod rows;
+mod run;
+mod side;
+mod sort;
+mod tally;
+#[cfg(test)]
+mod testing;
+
+pub use control::{Control, Stop};
+pub use digest::RangeDigest;
+pub use outcome::{CompareOutcome, NotCompared, SideOutcome, Verdict};
+pub use request::{CompareRequest, KeyChoice, Mask};
+pub use run::{Endpoints, Explanation, compare, compare_schemas, explain};
+pub use tally::{DamagedRange, Difference, DifferenceKind, DuplicateKey, MAX_RANGES, Side, Tally, Values};

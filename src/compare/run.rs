@@ -1,0 +1,392 @@
+//! Runs a comparison: describe, plan, open, cut, merge, sum up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tokio::sync::mpsc::channel;
+use tokio::task::JoinSet;
+
+use super::control::{Control, Stop};
+use super::merge::merge;
+use super::outcome::{CompareOutcome, Coverage, NotCompared, SideOutcome};
+use super::plan::{Plan, plan};
+use super::request::CompareRequest;
+use super::side::{Delivery, SideError, SideErrorKind, SideReader};
+use super::tally::{Side, Tally};
+use crate::endpoint::{Border, Endpoint, Error, ErrorKind, ReadRequest, Scope, Snapshot};
+use crate::value::recipe::Recipe;
+use crate::value::shape::TableShape;
+
+/// Below this number of rows more than one connection does not pay.
+const ROWS_WORTH_A_THREAD: u64 = 100_000;
+/// Batches that may wait between a reader and the kernel.
+const WAITING_BATCHES: usize = 2;
+
+/// The two tables of a comparison.
+pub type Endpoints = [Arc<dyn Endpoint>; 2];
+
+/// What `--explain` shows.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// Source and target.
+    pub names: [String; 2],
+    /// The engines' guesses of the number of rows.
+    pub row_estimates: [Option<u64>; 2],
+    /// The rules.
+    pub recipe: Recipe,
+    /// The engines' own type names by compared column.
+    pub engine_types: Vec<(String, String)>,
+    /// Why rows are read as they are.
+    pub reason: String,
+    /// The statements or files of each side, for one range.
+    pub statements: [Vec<String>; 2],
+    /// How many ranges may be read at once.
+    pub threads: usize,
+    /// What would be left out.
+    pub not_compared: Vec<NotCompared>,
+}
+
+async fn describe(endpoints: &Endpoints) -> Result<[TableShape; 2], Error> {
+    let (source, target) =
+        futures::future::try_join(endpoints[0].describe(), endpoints[1].describe()).await?;
+    Ok([source, target])
+}
+
+fn read_request(plan: &Plan, side: Side, request: &CompareRequest, workers: usize) -> ReadRequest {
+    let at = side as usize;
+    ReadRequest {
+        columns: plan.columns(side),
+        filter: if side == Side::Source {
+            request.source_where.clone()
+        } else {
+            request.target_where.clone()
+        },
+        order: if plan.deliveries[at] == Delivery::Ordered { plan.keys[at].clone() } else { Vec::new() },
+        workers,
+    }
+}
+
+fn threads(plan: &Plan, shapes: &[TableShape; 2], request: &CompareRequest) -> usize {
+    let rows = shapes.iter().filter_map(|s| s.row_estimate).max().unwrap_or(0);
+    let worth = (rows / ROWS_WORTH_A_THREAD).clamp(1, 1024) as usize;
+    if plan.divisible { request.threads.clamp(1, worth) } else { 1 }
+}
+
+/// The plan of a comparison, without running it.
+pub async fn explain(endpoints: &Endpoints, request: &CompareRequest) -> Result<Explanation, Error> {
+    let shapes = describe(endpoints).await?;
+    let names = [endpoints[0].name(), endpoints[1].name()];
+    let plan = plan(&shapes[0], &shapes[1], names, request)?;
+    let statements = [Side::Source, Side::Target].map(|side| {
+        let at = side as usize;
+        endpoints[at].explain(&shapes[at], &read_request(&plan, side, request, 1), &Scope::Whole)
+    });
+    Ok(Explanation {
+        names: names.map(str::to_string),
+        row_estimates: [shapes[0].row_estimate, shapes[1].row_estimate],
+        engine_types: engine_types(&plan.recipe, &shapes),
+        reason: plan.reason(),
+        statements,
+        threads: threads(&plan, &shapes, request),
+        not_compared: plan.not_compared,
+        recipe: plan.recipe,
+    })
+}
+
+fn engine_types(recipe: &Recipe, shapes: &[TableShape; 2]) -> Vec<(String, String)> {
+    let name = |shape: &TableShape, column: &str| {
+        shape.column(column).map_or(String::new(), |c| c.engine_type.clone())
+    };
+    let rules = recipe.key.iter().chain(&recipe.values);
+    rules.map(|rule| (name(&shapes[0], &rule.name), name(&shapes[1], &rule.target_name))).collect()
+}
+
+/// Compares two tables. An error means that nothing was compared; whatever goes wrong later is part of the outcome.
+pub async fn compare(
+    endpoints: &Endpoints,
+    request: &CompareRequest,
+    control: Arc<Control>,
+) -> Result<CompareOutcome, Error> {
+    let started = Instant::now();
+    let shapes = describe(endpoints).await?;
+    let names = [endpoints[0].name(), endpoints[1].name()];
+    let mut plan = plan(&shapes[0], &shapes[1], names, request)?;
+    for (expected, shape) in control.expected.iter().zip(&shapes) {
+        expected.store(shape.row_estimate.unwrap_or(0), Ordering::Relaxed);
+    }
+    let workers = threads(&plan, &shapes, request);
+    let requests = [Side::Source, Side::Target].map(|side| read_request(&plan, side, request, workers));
+    let [first, second] = requests.clone();
+    let (source, target) = futures::future::try_join(
+        endpoints[0].open(&shapes[0], first),
+        endpoints[1].open(&shapes[1], second),
+    )
+    .await?;
+    let snapshots: [Arc<dyn Snapshot>; 2] = [Arc::from(source), Arc::from(target)];
+    let positions = [snapshots[0].position(), snapshots[1].position()];
+    let recipe = Arc::new(plan.recipe.clone());
+
+    let (tally, error) = loop {
+        let run = Run {
+            endpoints,
+            shapes: &shapes,
+            snapshots: &snapshots,
+            requests: &requests,
+            request,
+            control: &control,
+            recipe: &recipe,
+        };
+        let (tally, error) = run.once(&plan).await;
+        match error {
+            // The promise of an order was not kept: sort that side, and read both again from the same snapshots.
+            Some(SideError { side, kind: SideErrorKind::OutOfOrder }) => {
+                plan.deliveries[side as usize] = Delivery::Sorted;
+                plan.divisible = false;
+                for rows in &control.rows {
+                    rows.store(0, Ordering::Relaxed);
+                }
+            }
+            error => break (tally, error),
+        }
+    };
+    let mut tally = tally;
+    tally.finish();
+
+    let mut not_compared = std::mem::take(&mut plan.not_compared);
+    let mut coverage = Coverage::Complete;
+    let so_far = compared_so_far(&tally);
+    if let Some(SideError { side, kind: SideErrorKind::Failed(message) }) = &error {
+        coverage = Coverage::Partial;
+        not_compared.push(NotCompared::rows(format!("{}: {message}; {so_far}", side.word())));
+    } else if let Some(stop) = control.stopped() {
+        coverage = Coverage::Partial;
+        let why = match stop {
+            Stop::Deadline => "--deadline passed before the end",
+            Stop::Enough => "ended by --stop-after",
+            Stop::Failed => "the run failed",
+        };
+        not_compared.push(NotCompared::rows(format!("{why}; {so_far}")));
+    } else if !tally.has_drift() && tally.same_within_rules == 0 && tally.digests[0] != tally.digests[1] {
+        coverage = Coverage::Partial;
+        not_compared.push(NotCompared::rows(
+            "drift's own check failed: no row differs, yet the digests of the two sides do; please report this",
+        ));
+    }
+    let sides = [0, 1].map(|at| {
+        let cost = snapshots[at].cost();
+        SideOutcome {
+            name: names[at].to_string(),
+            rows: Some(tally.digests[at].rows),
+            position: positions[at].clone(),
+            statements: cost.statements.load(Ordering::Relaxed),
+            bytes: cost.bytes.load(Ordering::Relaxed),
+            workers: if plan.divisible { snapshots[at].workers().min(workers) } else { 1 },
+        }
+    });
+    let mut outcome = CompareOutcome::new(sides, Some(plan.recipe.clone()), Some(tally), coverage, request);
+    outcome.engine_types = engine_types(&plan.recipe, &shapes);
+    outcome.findings = std::mem::take(&mut plan.findings);
+    outcome.not_compared = not_compared;
+    outcome.reason = plan.reason();
+    outcome.elapsed = started.elapsed();
+    Ok(outcome)
+}
+
+/// How far a run came, for the reader; key values identify rows and are no secret of the row.
+fn compared_so_far(tally: &Tally) -> String {
+    match &tally.last_key {
+        None => "no row was compared".into(),
+        Some(key) => {
+            let text: Vec<String> = key
+                .iter()
+                .map(|(name, value)| {
+                    format!("{name} = {}", value.as_str().map_or_else(|| "NULL".into(), str::to_string))
+                })
+                .collect();
+            format!("compared until then: {} rows, up to {}", tally.equal + tally.changed, text.join(", "))
+        }
+    }
+}
+
+/// One attempt, with one plan.
+struct Run<'a> {
+    endpoints: &'a Endpoints,
+    shapes: &'a [TableShape; 2],
+    snapshots: &'a [Arc<dyn Snapshot>; 2],
+    requests: &'a [ReadRequest; 2],
+    request: &'a CompareRequest,
+    control: &'a Arc<Control>,
+    recipe: &'a Arc<Recipe>,
+}
+
+impl Run<'_> {
+    /// Reads and merges everything. The tally holds what was settled, up to the first part that failed.
+    async fn once(&self, plan: &Plan) -> (Tally, Option<SideError>) {
+        let empty = || {
+            Tally::new(Arc::clone(self.recipe), self.request.limit, self.request.mask, self.request.keys_only)
+        };
+        let borders = self.borders(plan).await;
+        let readers = [Side::Source, Side::Target].map(|side| Arc::new(self.reader(plan, side)));
+        let mut parts: Vec<Option<Tally>> = vec![None; borders.len() + 1];
+        let mut first_error: Option<(usize, SideError)> = None;
+        let mut tasks = JoinSet::new();
+        for (at, scopes) in self.scopes(plan, &borders).into_iter().enumerate() {
+            let readers = readers.clone();
+            let control = Arc::clone(self.control);
+            let keyless = self.recipe.key.is_empty();
+            let mut tally = empty();
+            tasks.spawn(async move {
+                // The readers end with this set, should the run be given up.
+                let mut reading = JoinSet::new();
+                let mut feeds = Vec::new();
+                for (reader, scope) in readers.into_iter().zip(scopes) {
+                    let (send, receive) = channel(WAITING_BATCHES);
+                    reading.spawn(reader.read(scope, send));
+                    feeds.push(receive);
+                }
+                let deadline = control.deadline();
+                let mut merging = tokio::task::spawn_blocking(move || {
+                    let (Some(target), Some(source)) = (feeds.pop(), feeds.pop()) else {
+                        return (tally, None);
+                    };
+                    let error = merge(source, target, keyless, &mut tally, &control).err();
+                    if error.is_some() {
+                        control.fail();
+                    }
+                    (tally, error)
+                });
+                let merged = tokio::select! {
+                    merged = &mut merging => merged,
+                    () = until(deadline) => {
+                        // The kernel may be waiting for a slow server: without readers its feeds end.
+                        reading.abort_all();
+                        merging.await
+                    }
+                };
+                let crashed = reading_crashed(&mut reading).await;
+                (at, merged, crashed)
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            let (at, error) = match done {
+                Ok((at, Ok((tally, error)), crashed)) => {
+                    parts[at] = Some(tally);
+                    (at, error.or(crashed))
+                }
+                Ok((at, Err(e), _)) => {
+                    (at, Some(SideError::internal(Side::Source, format!("a worker crashed: {e}"))))
+                }
+                Err(e) => (0, Some(SideError::internal(Side::Source, format!("a worker crashed: {e}")))),
+            };
+            if let Some(error) = error
+                && first_error.as_ref().is_none_or(|(first, _)| at < *first)
+            {
+                first_error = Some((at, error));
+            }
+        }
+        self.control.forgive();
+        let mut total = empty();
+        for part in parts.into_iter().flatten() {
+            total.append(part);
+        }
+        (total, first_error.map(|(_, error)| error))
+    }
+
+    fn reader(&self, plan: &Plan, side: Side) -> SideReader {
+        let at = side as usize;
+        let sorts = plan.deliveries.iter().filter(|d| **d == Delivery::Sorted).count().max(1);
+        SideReader::new(
+            side,
+            Arc::clone(&self.endpoints[at]),
+            self.shapes[at].clone(),
+            self.requests[at].clone(),
+            Arc::clone(self.recipe),
+            plan.keys[at].clone(),
+            plan.deliveries[at],
+            // A third is left for the batches on their way and for the merge of the runs.
+            self.request.memory / 3 * 2 / sorts,
+            self.request.retries,
+            Arc::clone(self.control),
+            Arc::clone(&self.snapshots[at]),
+        )
+    }
+
+    /// Where to cut the tables into ranges that are read at once; for balance only, every cut is right.
+    async fn borders(&self, plan: &Plan) -> Vec<Border> {
+        let workers =
+            self.snapshots[0].workers().min(self.snapshots[1].workers()).min(self.requests[0].workers);
+        if !plan.divisible || workers < 2 {
+            return Vec::new();
+        }
+        let Some(column) = plan.keys[0].first() else { return Vec::new() };
+        let mut borders = self.snapshots[0].cuts(column, workers).await.unwrap_or_default();
+        borders.dedup();
+        borders.truncate(workers - 1);
+        borders
+    }
+
+    /// The same ranges on both sides, half-open, open at both ends.
+    fn scopes(&self, plan: &Plan, borders: &[Border]) -> Vec<[Scope; 2]> {
+        if borders.is_empty() {
+            return vec![[Scope::Whole, Scope::Whole]];
+        }
+        (0..=borders.len())
+            .map(|i| {
+                [0, 1].map(|at| Scope::KeyRange {
+                    column: plan.keys[at].first().cloned().unwrap_or_default(),
+                    from: i.checked_sub(1).map(|i| borders[i].clone()),
+                    to: borders.get(i).cloned(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// Waits until then; for ever without a deadline.
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the readers of a part; a reader that panicked must not look like the end of its rows.
+async fn reading_crashed(reading: &mut JoinSet<()>) -> Option<SideError> {
+    let mut crashed = None;
+    while let Some(done) = reading.join_next().await {
+        if let Err(e) = done
+            && e.is_panic()
+        {
+            crashed = Some(SideError::internal(Side::Source, format!("a reader crashed: {e}")));
+        }
+    }
+    crashed
+}
+
+/// Compares the schemas only.
+pub async fn compare_schemas(
+    endpoints: &Endpoints,
+    request: &CompareRequest,
+) -> Result<CompareOutcome, Error> {
+    let started = Instant::now();
+    let shapes = describe(endpoints).await?;
+    let names = [endpoints[0].name().to_string(), endpoints[1].name().to_string()];
+    let pairing = crate::schema::pair(&shapes[0], &shapes[1], &request.map);
+    for column in &request.exclude {
+        if shapes.iter().all(|s| s.column(column).is_none()) {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("--exclude: neither side has a column {column:?}"),
+            ));
+        }
+    }
+    let sides = names.map(|name| SideOutcome { name, ..SideOutcome::default() });
+    let mut outcome = CompareOutcome::new(sides, None, None, Coverage::Complete, request);
+    outcome.findings = crate::schema::findings(&shapes[0], &shapes[1], &pairing)
+        .into_iter()
+        .filter(|f| f.column.as_ref().is_none_or(|c| !request.exclude.contains(c)))
+        .collect();
+    outcome.elapsed = started.elapsed();
+    Ok(outcome)
+}

@@ -1,0 +1,400 @@
+//! What a merge finds, in bounded memory: counts, the first differences, the smallest ranges, digests.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::digest::RangeDigest;
+use super::request::Mask;
+use super::rows::Rows;
+use crate::value::canon::Column;
+use crate::value::recipe::{ColumnRule, Recipe};
+use crate::value::same::same;
+use crate::value::show;
+
+/// The greatest number of ranges in a result.
+pub const MAX_RANGES: usize = 1000;
+
+/// One of the two sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// Where rows come from.
+    Source,
+    /// Where they should have arrived.
+    Target,
+}
+
+impl Side {
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Side::Source => "source",
+            Side::Target => "target",
+        }
+    }
+}
+
+/// How a row differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DifferenceKind {
+    /// Both sides have the key, with other values.
+    Changed,
+    /// The target lacks the row.
+    OnlyInSource,
+    /// The source lacks the row.
+    OnlyInTarget,
+}
+
+impl DifferenceKind {
+    /// The name in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            DifferenceKind::Changed => "changed",
+            DifferenceKind::OnlyInSource => "only_in_source",
+            DifferenceKind::OnlyInTarget => "only_in_target",
+        }
+    }
+}
+
+/// Names and values of some columns.
+pub type Values = Map<String, Value>;
+
+/// One differing row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// How it differs.
+    pub kind: DifferenceKind,
+    /// The key's values; empty without a key.
+    pub key: Values,
+    /// The differing columns of a changed row.
+    pub columns: Vec<String>,
+    /// The source's values (of the differing columns, or of the whole row); `None` with `--keys-only`.
+    pub source: Option<Values>,
+    /// The target's values.
+    pub target: Option<Values>,
+}
+
+/// A key that stands in several rows of one side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DuplicateKey {
+    /// The key's values.
+    pub key: Values,
+    /// How many rows have it.
+    pub rows: u64,
+}
+
+/// A run of differing rows without an equal row between them; both ends inclusive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DamagedRange {
+    /// The least differing key.
+    pub from: Values,
+    /// The greatest differing key.
+    pub to: Values,
+    /// Differing rows inside.
+    pub rows: u64,
+    /// Equal rows between the range before and this one.
+    gap: u64,
+}
+
+/// Everything found in some part of the tables.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    recipe: Arc<Recipe>,
+    limit: usize,
+    mask: Mask,
+    keys_only: bool,
+    /// Rows that were equal.
+    pub equal: u64,
+    /// Keys on both sides with other values.
+    pub changed: u64,
+    /// Rows that only the source has.
+    pub only_in_source: u64,
+    /// Rows that only the target has.
+    pub only_in_target: u64,
+    /// Changed rows by value column, in the recipe's order.
+    pub by_column: Vec<u64>,
+    /// The first differences in key order.
+    pub differences: Vec<Difference>,
+    /// Duplicate keys: of the source, of the target.
+    pub duplicates: [Vec<DuplicateKey>; 2],
+    /// How many duplicate keys there are in all, by side.
+    pub duplicate_count: [u64; 2],
+    /// The damaged ranges.
+    pub ranges: Vec<DamagedRange>,
+    /// Whether ranges were joined to keep their number down.
+    pub ranges_merged: bool,
+    /// The digest of each side's rows.
+    pub digests: [RangeDigest; 2],
+    /// Rows whose hashes differ although their values are the same within the rules.
+    pub same_within_rules: u64,
+    /// The last key that was settled.
+    pub last_key: Option<Values>,
+    /// Equal rows since the last range.
+    gap: u64,
+}
+
+impl Tally {
+    /// An empty tally.
+    pub fn new(recipe: Arc<Recipe>, limit: usize, mask: Mask, keys_only: bool) -> Tally {
+        let columns = recipe.values.len();
+        Tally {
+            recipe,
+            limit,
+            mask,
+            keys_only,
+            equal: 0,
+            changed: 0,
+            only_in_source: 0,
+            only_in_target: 0,
+            by_column: vec![0; columns],
+            differences: Vec::new(),
+            duplicates: [Vec::new(), Vec::new()],
+            duplicate_count: [0, 0],
+            ranges: Vec::new(),
+            ranges_merged: false,
+            digests: [RangeDigest::default(); 2],
+            same_within_rules: 0,
+            last_key: None,
+            gap: 0,
+        }
+    }
+
+    /// All differing rows.
+    pub fn different(&self) -> u64 {
+        self.changed + self.only_in_source + self.only_in_target
+    }
+
+    /// Whether anything is wrong.
+    pub fn has_drift(&self) -> bool {
+        self.different() > 0 || self.duplicate_count != [0, 0]
+    }
+
+    /// Rows read on one side.
+    pub fn rows(&self, side: Side) -> u64 {
+        self.digests[side as usize].rows
+    }
+
+    pub(crate) fn read(&mut self, side: Side, hash: u64) {
+        self.digests[side as usize].add(hash);
+    }
+
+    /// Two rows with the same key and the same hash.
+    pub(crate) fn equal(&mut self) {
+        self.equal += 1;
+        self.gap += 1;
+    }
+
+    /// Two rows of one duplicate key that differ in hash only, by the rules.
+    pub(crate) fn equal_within_rules(&mut self) {
+        self.same_within_rules += 1;
+        self.equal();
+    }
+
+    /// Whether rows are compared as a multiset.
+    pub(crate) fn is_keyless(&self) -> bool {
+        self.recipe.key.is_empty()
+    }
+
+    /// Whether two rows are the same within a tolerance; never where all columns are exact, for then hashes decide.
+    pub(crate) fn same_row(&self, source: &Rows, i: usize, target: &Rows, j: usize) -> bool {
+        let mut rules = self.recipe.values.iter();
+        if !rules.any(|rule| rule.tolerance.is_some() || rule.coarse.is_some()) {
+            return false;
+        }
+        let columns = value_columns(&self.recipe, source).zip(value_columns(&self.recipe, target));
+        self.recipe.values.iter().zip(columns).all(|(rule, (a, b))| same(rule, a, i, b, j))
+    }
+
+    /// Two rows with the same key and other hashes: the values decide.
+    pub(crate) fn judge(&mut self, source: &Rows, i: usize, target: &Rows, j: usize) {
+        let recipe = Arc::clone(&self.recipe);
+        let columns = value_columns(&recipe, source).zip(value_columns(&recipe, target));
+        let differing: Vec<usize> = recipe
+            .values
+            .iter()
+            .zip(columns)
+            .enumerate()
+            .filter(|(_, (rule, (a, b)))| !same(rule, a, i, b, j))
+            .map(|(at, _)| at)
+            .collect();
+        if differing.is_empty() {
+            self.same_within_rules += 1;
+            return self.equal();
+        }
+        self.changed += 1;
+        for at in &differing {
+            self.by_column[*at] += 1;
+        }
+        self.damaged(source, i);
+        if self.differences.len() < self.limit {
+            self.differences.push(Difference {
+                kind: DifferenceKind::Changed,
+                key: key_values(&recipe, source, i),
+                columns: differing.iter().map(|at| recipe.values[*at].name.clone()).collect(),
+                source: self.values(source, i, Some(&differing)),
+                target: self.values(target, j, Some(&differing)),
+            });
+        }
+    }
+
+    /// A row that one side lacks.
+    pub(crate) fn only_in(&mut self, side: Side, rows: &Rows, row: usize) {
+        let kind = match side {
+            Side::Source => {
+                self.only_in_source += 1;
+                DifferenceKind::OnlyInSource
+            }
+            Side::Target => {
+                self.only_in_target += 1;
+                DifferenceKind::OnlyInTarget
+            }
+        };
+        self.damaged(rows, row);
+        if self.differences.len() < self.limit {
+            let values = self.values(rows, row, None);
+            let (source, target) = if side == Side::Source { (values, None) } else { (None, values) };
+            let key = key_values(&self.recipe, rows, row);
+            self.differences.push(Difference { kind, key, columns: Vec::new(), source, target });
+        }
+    }
+
+    /// A key with several rows on one side.
+    pub(crate) fn duplicate(&mut self, side: Side, rows: &Rows, row: usize, count: u64) {
+        self.duplicate_count[side as usize] += 1;
+        if self.duplicates[side as usize].len() < self.limit {
+            let key = key_values(&self.recipe, rows, row);
+            self.duplicates[side as usize].push(DuplicateKey { key, rows: count });
+        }
+    }
+
+    /// Notes how far the merge has come.
+    pub(crate) fn settled_to(&mut self, rows: &Rows, row: usize) {
+        if !self.recipe.key.is_empty() {
+            self.last_key = Some(key_values(&self.recipe, rows, row));
+        }
+    }
+
+    fn damaged(&mut self, rows: &Rows, row: usize) {
+        if self.recipe.key.is_empty() {
+            return;
+        }
+        let key = key_values(&self.recipe, rows, row);
+        let gap = std::mem::take(&mut self.gap);
+        match self.ranges.last_mut() {
+            Some(last) if gap == 0 => {
+                last.to = key;
+                last.rows += 1;
+            }
+            _ => {
+                self.ranges.push(DamagedRange { from: key.clone(), to: key, rows: 1, gap });
+                self.bound_ranges();
+            }
+        }
+    }
+
+    /// Joins the ranges with the smallest gaps once there are twice as many as may be shown.
+    fn bound_ranges(&mut self) {
+        if self.ranges.len() >= 2 * MAX_RANGES {
+            self.join_ranges(MAX_RANGES);
+        }
+    }
+
+    fn join_ranges(&mut self, keep: usize) {
+        let excess = self.ranges.len().saturating_sub(keep);
+        if excess == 0 {
+            return;
+        }
+        let mut gaps: Vec<u64> = self.ranges[1..].iter().map(|r| r.gap).collect();
+        let (_, limit, _) = gaps.select_nth_unstable(excess - 1);
+        let limit = *limit;
+        let mut ties = excess - self.ranges[1..].iter().filter(|r| r.gap < limit).count();
+        let mut joined: Vec<DamagedRange> = Vec::with_capacity(keep);
+        for range in std::mem::take(&mut self.ranges) {
+            let near = range.gap < limit || (range.gap == limit && ties > 0);
+            match joined.last_mut() {
+                Some(last) if near => {
+                    if range.gap == limit {
+                        ties -= 1;
+                    }
+                    last.to = range.to;
+                    last.rows += range.rows;
+                }
+                _ => joined.push(range),
+            }
+        }
+        self.ranges = joined;
+        self.ranges_merged = true;
+    }
+
+    /// The last touch: the promised number of ranges.
+    pub(crate) fn finish(&mut self) {
+        self.join_ranges(MAX_RANGES);
+    }
+
+    /// Appends what was found in the part behind this one.
+    pub(crate) fn append(&mut self, mut other: Tally) {
+        self.equal += other.equal;
+        self.changed += other.changed;
+        self.only_in_source += other.only_in_source;
+        self.only_in_target += other.only_in_target;
+        self.same_within_rules += other.same_within_rules;
+        for (mine, more) in self.by_column.iter_mut().zip(&other.by_column) {
+            *mine += more;
+        }
+        let room = self.limit.saturating_sub(self.differences.len());
+        self.differences.extend(other.differences.into_iter().take(room));
+        for side in [0, 1] {
+            let room = self.limit.saturating_sub(self.duplicates[side].len());
+            self.duplicates[side].extend(std::mem::take(&mut other.duplicates[side]).into_iter().take(room));
+            self.duplicate_count[side] += other.duplicate_count[side];
+            self.digests[side] = self.digests[side].combine(other.digests[side]);
+        }
+        if let Some(first) = other.ranges.first_mut() {
+            first.gap += self.gap;
+            if let (0, Some(last)) = (first.gap, self.ranges.last_mut()) {
+                last.to = first.to.clone();
+                last.rows += first.rows;
+                other.ranges.remove(0);
+            }
+            self.gap = other.gap;
+        } else {
+            self.gap += other.gap;
+        }
+        self.ranges.extend(other.ranges);
+        self.ranges_merged |= other.ranges_merged;
+        self.bound_ranges();
+        self.last_key = other.last_key.or(self.last_key.take());
+    }
+
+    fn values(&self, rows: &Rows, row: usize, only: Option<&[usize]>) -> Option<Values> {
+        if self.keys_only {
+            return None;
+        }
+        let columns = self.recipe.values.iter().zip(value_columns(&self.recipe, rows)).enumerate();
+        Some(
+            columns
+                .filter(|(at, _)| only.is_none_or(|only| only.contains(at)))
+                .map(|(_, (rule, column))| (rule.name.clone(), self.masked(rule, column, row)))
+                .collect(),
+        )
+    }
+
+    fn masked(&self, rule: &ColumnRule, column: &Column, row: usize) -> Value {
+        match self.mask {
+            Mask::None => show::json_of(rule, column, row),
+            Mask::Mask => show::text_of(rule, column, row).map_or(Value::Null, |_| "***".into()),
+            Mask::Hash => show::text_of(rule, column, row)
+                .map_or(Value::Null, |text| format!("xxh3:{:016x}", xxh3_64(text.as_bytes())).into()),
+        }
+    }
+}
+
+fn value_columns<'a>(recipe: &Recipe, rows: &'a Rows) -> impl Iterator<Item = &'a Column> {
+    rows.columns.iter().skip(recipe.key.len())
+}
+
+fn key_values(recipe: &Recipe, rows: &Rows, row: usize) -> Values {
+    let columns = recipe.key.iter().zip(&rows.columns);
+    columns.map(|(rule, column)| (rule.name.clone(), show::key_json_of(rule, column, row))).collect()
+}

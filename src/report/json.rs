@@ -1,0 +1,178 @@
+//! The document of `-o json`, exactly as `docs/interface.md` fixes it.
+
+use serde_json::{Map, Value, json};
+
+use crate::compare::{CompareOutcome, Difference, DuplicateKey, NotCompared, Tally, Values};
+use crate::schema::{Finding, FindingKind, Severity};
+use crate::value::recipe::VERSION;
+
+/// The version of the document.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The document of `drift compare`.
+pub fn compare(outcome: &CompareOutcome) -> Value {
+    let mut doc = Map::new();
+    doc.insert("schema_version".into(), SCHEMA_VERSION.into());
+    doc.insert("verdict".into(), outcome.verdict().word().into());
+    doc.insert("confirmed_drift".into(), outcome.confirmed_drift().into());
+    for (name, side) in ["source", "target"].into_iter().zip(&outcome.sides) {
+        doc.insert(
+            name.into(),
+            json!({ "name": side.name, "rows": side.rows, "position": side.position.log }),
+        );
+    }
+    let recipe = outcome.recipe.as_ref();
+    let key: Vec<&str> = recipe.map_or(Vec::new(), |r| r.key.iter().map(|rule| rule.name.as_str()).collect());
+    doc.insert("key".into(), json!(key));
+    doc.insert("columns".into(), columns(outcome));
+    let tally = outcome.tally.as_ref();
+    doc.insert("rows".into(), tally.map_or(Value::Null, rows));
+    doc.insert(
+        "differences".into(),
+        tally.map_or(json!([]), |t| t.differences.iter().map(difference).collect()),
+    );
+    let truncated = tally.is_some_and(|t| t.different() > t.differences.len() as u64);
+    doc.insert("differences_truncated".into(), truncated.into());
+    let duplicates = |side: usize| -> Value {
+        tally.map_or(json!([]), |t| t.duplicates[side].iter().map(duplicate).collect())
+    };
+    doc.insert("duplicate_keys".into(), json!({ "source": duplicates(0), "target": duplicates(1) }));
+    let ranges: Vec<Value> = tally.map_or(Vec::new(), |t| {
+        t.ranges.iter().map(|r| json!({ "from": r.from, "to": r.to, "rows": r.rows })).collect()
+    });
+    doc.insert("ranges".into(), ranges.into());
+    doc.insert("ranges_merged".into(), tally.is_some_and(|t| t.ranges_merged).into());
+    doc.insert("patterns".into(), json!([]));
+    doc.insert("schema".into(), findings(outcome));
+    doc.insert("not_compared".into(), outcome.not_compared.iter().map(not_compared).collect());
+    doc.insert("hops".into(), json!([]));
+    let lossy: Vec<&str> = recipe.map_or(Vec::new(), |r| {
+        r.key.iter().chain(&r.values).filter(|rule| rule.lossy).map(|rule| rule.name.as_str()).collect()
+    });
+    doc.insert(
+        "equality".into(),
+        json!({ "digest_version": VERSION, "hash_bits": 64, "lost_by_normalization": lossy }),
+    );
+    doc.insert(
+        "plan".into(),
+        json!({
+            "strategy": "stream",
+            "statements": { "source": outcome.sides[0].statements, "target": outcome.sides[1].statements },
+            "reason": outcome.reason,
+        }),
+    );
+    doc.insert(
+        "cost".into(),
+        json!({
+            "elapsed_seconds": (outcome.elapsed.as_secs_f64() * 1000.0).round() / 1000.0,
+            "source_rows_read": outcome.sides[0].rows.unwrap_or(0),
+            "target_rows_read": outcome.sides[1].rows.unwrap_or(0),
+            "bytes_received": outcome.sides[0].bytes + outcome.sides[1].bytes,
+        }),
+    );
+    Value::Object(doc)
+}
+
+/// The document of `drift schema`: the same without the row parts.
+pub fn schema(outcome: &CompareOutcome) -> Value {
+    let bad = schema_breaks(outcome);
+    let side = |at: usize| json!({ "name": outcome.sides[at].name });
+    let verdict = if !outcome.not_compared.is_empty() {
+        "incomplete"
+    } else if bad {
+        "drift"
+    } else {
+        "equal"
+    };
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "verdict": verdict,
+        "confirmed_drift": bad,
+        "source": side(0),
+        "target": side(1),
+        "schema": findings(outcome),
+        "not_compared": outcome.not_compared.iter().map(not_compared).collect::<Value>(),
+        "cost": { "elapsed_seconds": (outcome.elapsed.as_secs_f64() * 1000.0).round() / 1000.0 },
+    })
+}
+
+/// Whether a finding is more than information.
+pub fn schema_breaks(outcome: &CompareOutcome) -> bool {
+    outcome.findings.iter().any(|f| {
+        f.severity != Severity::Info
+            || matches!(f.kind, FindingKind::ColumnMissing | FindingKind::ColumnAdded)
+    })
+}
+
+fn columns(outcome: &CompareOutcome) -> Value {
+    let Some(recipe) = &outcome.recipe else { return json!([]) };
+    let types = outcome.engine_types.iter().skip(recipe.key.len());
+    let counts = outcome.tally.as_ref().map(|t| t.by_column.clone()).unwrap_or_default();
+    recipe
+        .values
+        .iter()
+        .zip(types)
+        .zip(counts)
+        .map(|((rule, (source, target)), differing)| {
+            json!({
+                "name": rule.name,
+                "source_type": source,
+                "target_type": target,
+                "compared_as": rule.compared_as(),
+                "lossy": rule.lossy,
+                "note": rule.note,
+                "differing_rows": differing,
+            })
+        })
+        .collect()
+}
+
+fn rows(tally: &Tally) -> Value {
+    json!({
+        "compared": tally.equal + tally.changed,
+        "equal": tally.equal,
+        "only_in_source": tally.only_in_source,
+        "only_in_target": tally.only_in_target,
+        "changed": tally.changed,
+        "in_flight": 0,
+        "sampled": false,
+    })
+}
+
+fn difference(d: &Difference) -> Value {
+    let mut out = Map::new();
+    out.insert("kind".into(), d.kind.word().into());
+    out.insert("key".into(), Value::Object(d.key.clone()));
+    if !d.columns.is_empty() {
+        out.insert("columns".into(), json!(d.columns));
+    }
+    let side = |values: &Option<Values>| values.clone().map(Value::Object);
+    if let Some(source) = side(&d.source) {
+        out.insert("source".into(), source);
+    }
+    if let Some(target) = side(&d.target) {
+        out.insert("target".into(), target);
+    }
+    Value::Object(out)
+}
+
+fn duplicate(d: &DuplicateKey) -> Value {
+    json!({ "key": d.key, "rows": d.rows })
+}
+
+fn findings(outcome: &CompareOutcome) -> Value {
+    let finding = |f: &Finding| {
+        json!({
+            "kind": f.kind.word(),
+            "column": f.column,
+            "source": f.source,
+            "target": f.target,
+            "severity": f.severity.word(),
+        })
+    };
+    outcome.findings.iter().map(finding).collect()
+}
+
+fn not_compared(n: &NotCompared) -> Value {
+    json!({ "column": n.column, "reason": n.reason, "severity": n.severity.word() })
+}

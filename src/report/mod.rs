@@ -1,0 +1,4 @@
+//! Outcomes for people ([`human`]) and for programs ([`json`]).
+
+pub mod human;
+pub mod json;

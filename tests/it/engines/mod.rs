@@ -1,0 +1,7 @@
+//! Each engine's endpoint against the real engine.
+
+mod lake;
+mod mysql;
+mod postgres;
+mod reading;
+mod sqlite;
