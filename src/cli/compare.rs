@@ -19,7 +19,7 @@ const MOST_THREADS: usize = 4;
 pub(super) struct CompareArgs {
     /// Where rows come from: postgres://…#table, mysql://…#table, sqlite:file#table, or files
     source: String,
-    /// Where they should have arrived
+    /// Where they should have arrived, in the same forms
     target: String,
     /// The columns that pair rows (default: the shared primary key); `none` compares multisets of rows
     #[arg(short, long, value_name = "COL[,COL]", env = "DRIFT_KEY", value_delimiter = ',')]
@@ -33,13 +33,13 @@ pub(super) struct CompareArgs {
     /// A column that has another name in the target
     #[arg(long, value_name = "SRC=TGT", env = "DRIFT_MAP", value_delimiter = ',', value_parser = pair)]
     map: Vec<(String, String)>,
-    /// A condition for both sides, in their own SQL
+    /// A condition for both sides, in the SQL of each
     #[arg(long = "where", value_name = "SQL", env = "DRIFT_WHERE")]
     both_where: Option<String>,
-    /// A condition for the source
+    /// A condition for the source, in its SQL
     #[arg(long, value_name = "SQL", env = "DRIFT_SOURCE_WHERE", conflicts_with = "both_where")]
     source_where: Option<String>,
-    /// A condition for the target
+    /// A condition for the target, in its SQL
     #[arg(long, value_name = "SQL", env = "DRIFT_TARGET_WHERE", conflicts_with = "both_where")]
     target_where: Option<String>,
     /// Values this near to each other count as equal: 0.01, 1% or 2s
@@ -48,7 +48,7 @@ pub(super) struct CompareArgs {
     /// Differences in a text column that do not count: trim, rtrim, nfc, casefold, crlf, empty_is_null
     #[arg(long, value_name = "COL=WISH", env = "DRIFT_NORMALIZE", value_delimiter = ',', value_parser = wish)]
     normalize: Vec<(String, Normalize)>,
-    /// What 0000-00-00 and its kin are: values of their own, or NULL
+    /// Whether 0000-00-00 and its kin are values of their own, or NULL
     #[arg(long, value_enum, default_value = "keep", env = "DRIFT_IMPOSSIBLE_DATES")]
     impossible_dates: ImpossibleDates,
     #[command(flatten)]
@@ -56,10 +56,10 @@ pub(super) struct CompareArgs {
     /// How many differences are listed; all are counted
     #[arg(long, value_name = "N", default_value_t = 1000, env = "DRIFT_LIMIT")]
     limit: usize,
-    /// End the run after this many differences
+    /// End the run, as incomplete, after this many differences
     #[arg(long, value_name = "N", env = "DRIFT_STOP_AFTER", value_parser = clap::value_parser!(u64).range(1..))]
     stop_after: Option<u64>,
-    /// End the run after this time
+    /// End the run, as incomplete, after this time: 30s, 5m
     #[arg(long, value_name = "DURATION", env = "DRIFT_DEADLINE", value_parser = units::duration)]
     deadline: Option<Duration>,
     /// How many key ranges are read at once, at most (default: the number of cores, at most 4)
@@ -71,7 +71,7 @@ pub(super) struct CompareArgs {
     /// How many times a lost connection is opened again, per range
     #[arg(long, value_name = "N", default_value_t = 3, env = "DRIFT_RETRIES")]
     retries: u32,
-    /// How row values appear in the result
+    /// How row values appear in the result: as they are, as ***, or as a hash that equal values share
     #[arg(long, value_enum, default_value = "none", env = "DRIFT_MASK")]
     mask: Masking,
     /// List the keys of differing rows, without values

@@ -41,25 +41,28 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str =
-    "Exit codes: 0 equal, 1 drift, 2 usage error, 3 not everything could be compared, 130 interrupted";
+const EXIT_CODES: &str = "Exit codes: 0 equal, 1 drift, 2 usage error (nothing was compared), 3 not everything could be compared, \
+     130 or 143 interrupted";
+
+/// The heading of the flags that every command has.
+const GLOBAL: &str = "Options of all commands";
 
 #[derive(Debug, Clone, Args)]
 struct Global {
     /// How the result is written
-    #[arg(short, long, global = true, value_enum, default_value = "human", env = "DRIFT_OUTPUT")]
+    #[arg(short, long, global = true, value_enum, default_value = "human", env = "DRIFT_OUTPUT", help_heading = GLOBAL)]
     output: Output,
     /// Print the first line of the answer only
-    #[arg(short, long, global = true, env = "DRIFT_QUIET")]
+    #[arg(short, long, global = true, env = "DRIFT_QUIET", help_heading = GLOBAL)]
     quiet: bool,
     /// Say more on stderr
-    #[arg(short, long, global = true, env = "DRIFT_VERBOSE")]
+    #[arg(short, long, global = true, env = "DRIFT_VERBOSE", help_heading = GLOBAL)]
     verbose: bool,
     /// Colours in human output
-    #[arg(long, global = true, value_enum, default_value = "auto", env = "DRIFT_COLOR")]
+    #[arg(long, global = true, value_enum, default_value = "auto", env = "DRIFT_COLOR", help_heading = GLOBAL)]
     color: Color,
-    /// Progress on stderr
-    #[arg(long, global = true, value_enum, default_value = "auto", env = "DRIFT_PROGRESS")]
+    /// Progress on stderr: a bar on a terminal, else a line every 30 s
+    #[arg(long, global = true, value_enum, default_value = "auto", env = "DRIFT_PROGRESS", help_heading = GLOBAL)]
     progress: Progress,
 }
 
@@ -84,11 +87,13 @@ enum Progress {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Find the differing rows of two tables now
+    /// Find the rows that differ between two tables
+    #[command(after_help = EXIT_CODES)]
     Compare(Box<compare::CompareArgs>),
-    /// Compare two schemas only; warnings and failures exit 1
+    /// Compare the schemas of two tables only; warnings and failures exit 1
+    #[command(after_help = EXIT_CODES)]
     Schema(schema::SchemaArgs),
-    /// The whole job on embedded files in a fresh folder, with nothing to install
+    /// Plant differences in two small shops in a fresh folder and find them, with nothing to install
     Demo,
     /// Print a completion script for a shell
     Completions {
@@ -110,11 +115,11 @@ pub(crate) struct CsvArgs {
     /// The character between the fields of CSV files
     #[arg(long, value_name = "CHAR", default_value = ",", env = "DRIFT_CSV_DELIMITER", value_parser = delimiter)]
     csv_delimiter: u8,
-    /// CSV files begin with data; columns are called c1, c2, …
+    /// CSV files begin with data instead of names; columns are called c1, c2, …
     #[arg(long, env = "DRIFT_CSV_NO_HEADER")]
     csv_no_header: bool,
     /// The unquoted text that means NULL in CSV files (default: the empty field)
-    #[arg(long, value_name = "TEXT", default_value = "", env = "DRIFT_CSV_NULL")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, env = "DRIFT_CSV_NULL")]
     csv_null: String,
 }
 

@@ -9,9 +9,9 @@ use crate::report::{human, json};
 
 #[derive(Debug, Args)]
 pub(super) struct SchemaArgs {
-    /// Where rows come from
+    /// Where rows come from: postgres://…#table, mysql://…#table, sqlite:file#table, or files
     source: String,
-    /// Where they should have arrived
+    /// Where they should have arrived, in the same forms
     target: String,
     /// Leave these columns out
     #[arg(long, value_name = "COL[,COL]", env = "DRIFT_EXCLUDE", value_delimiter = ',')]

@@ -35,7 +35,7 @@ impl Plan {
     /// Why the rows are read as they are, for people.
     pub(crate) fn reason(&self) -> String {
         let word = |delivery| match delivery {
-            Delivery::Ordered => "ordered by its index",
+            Delivery::Ordered => "ordered by an index",
             Delivery::Hoped => "expected to lie in order, checked",
             Delivery::Sorted => "sorted by drift",
         };

@@ -3,5 +3,6 @@
 
 mod cases;
 mod engines;
+mod house;
 mod real;
 mod support;
