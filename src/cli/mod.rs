@@ -41,8 +41,8 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str =
-    "Exit codes: 0 equal, 1 drift, 2 usage error, 3 not everything could be compared, 130 interrupted";
+const EXIT_CODES: &str = "Exit codes: 0 equal, 1 drift, 2 usage error (nothing was compared), 3 not everything could be compared, \
+     130 or 143 interrupted";
 
 #[derive(Debug, Clone, Args)]
 struct Global {
@@ -85,8 +85,10 @@ enum Progress {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Find the differing rows of two tables now
+    #[command(after_help = EXIT_CODES)]
     Compare(Box<compare::CompareArgs>),
     /// Compare two schemas only; warnings and failures exit 1
+    #[command(after_help = EXIT_CODES)]
     Schema(schema::SchemaArgs),
     /// The whole job on embedded files in a fresh folder, with nothing to install
     Demo,
