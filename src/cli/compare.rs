@@ -215,6 +215,14 @@ pub(super) async fn run(global: &Global, args: &CompareArgs) -> Exit {
 }
 
 fn report(global: &Global, outcome: &CompareOutcome) -> Exit {
+    if global.verbose {
+        for side in &outcome.sides {
+            global.say(&format!(
+                "{}: {} statements, {} bytes of rows, {} at once",
+                side.name, side.statements, side.bytes, side.workers
+            ));
+        }
+    }
     match global.output {
         Output::Json => print_json(&json::compare(outcome)),
         Output::Human => print_report(global, &human::compare(outcome, global.style())),

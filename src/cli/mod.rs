@@ -55,7 +55,7 @@ struct Global {
     /// Print the first line of the answer only
     #[arg(short, long, global = true, env = "DRIFT_QUIET", help_heading = GLOBAL)]
     quiet: bool,
-    /// Say more on stderr
+    /// Say on stderr what reading took on each side
     #[arg(short, long, global = true, env = "DRIFT_VERBOSE", help_heading = GLOBAL)]
     verbose: bool,
     /// Colours in human output

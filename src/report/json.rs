@@ -26,7 +26,7 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     doc.insert("key".into(), json!(key));
     doc.insert("columns".into(), columns(outcome));
     let tally = outcome.tally.as_ref();
-    doc.insert("rows".into(), tally.map_or(Value::Null, rows));
+    doc.insert("rows".into(), rows(tally));
     doc.insert(
         "differences".into(),
         tally.map_or(json!([]), |t| t.differences.iter().map(difference).collect()),
@@ -127,13 +127,15 @@ fn columns(outcome: &CompareOutcome) -> Value {
         .collect()
 }
 
-fn rows(tally: &Tally) -> Value {
+/// The counts; all zero when nothing was read, so that scripts find them in every document.
+fn rows(tally: Option<&Tally>) -> Value {
+    let count = |of: fn(&Tally) -> u64| tally.map_or(0, of);
     json!({
-        "compared": tally.equal + tally.changed,
-        "equal": tally.equal,
-        "only_in_source": tally.only_in_source,
-        "only_in_target": tally.only_in_target,
-        "changed": tally.changed,
+        "compared": count(|t| t.equal + t.changed),
+        "equal": count(|t| t.equal),
+        "only_in_source": count(|t| t.only_in_source),
+        "only_in_target": count(|t| t.only_in_target),
+        "changed": count(|t| t.changed),
         "in_flight": 0,
         "sampled": false,
     })

@@ -172,7 +172,9 @@ fn column_findings(
     if let (Some(from), Some(to)) = (a.nullable, b.nullable)
         && from != to
         && untyped_engine(source.engine) == untyped_engine(target.engine)
+        && !(source.primary_key.contains(&a.name) && target.primary_key.contains(&b.name))
     {
+        // (A key's own columns hold no NULL, though SQLite's catalogue allows it.)
         let word = |nullable: bool| if nullable { "null" } else { "not null" }.to_string();
         // A target that refuses NULL will refuse rows; one that allows more refuses nothing.
         let severity = if from { Severity::Warn } else { Severity::Info };

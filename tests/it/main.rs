@@ -1,6 +1,12 @@
 //! The integration tests: the library and the built binary against real engines and files, as users meet them. One
 //! binary, because every further one costs a link. `tests/run.sh` starts the servers.
 
+#![allow(
+    unreachable_pub,
+    clippy::print_stdout,
+    reason = "a test binary has no public interface, and its output is for people"
+)]
+
 mod cases;
 mod engines;
 mod house;

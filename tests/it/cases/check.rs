@@ -192,12 +192,6 @@ impl<'a> Check<'a> {
         // A connection that broke is no column's fault, and has its entry too.
         let columns: Vec<&String> = not_compared.iter().filter(|column| *column != "null").collect();
         self.equal("not compared", format!("{columns:?}"), format!("{:?}", self.expect.not_compared));
-        for (column, pattern) in &self.expect.patterns {
-            let named = list("patterns").iter().any(|p| p["column"] == **column && p["pattern"] == **pattern);
-            if !named {
-                self.wrong.push(format!("no pattern {pattern:?} for {column}: {}", report["patterns"]));
-            }
-        }
         for (column, note) in &self.expect.column_notes {
             let told =
                 list("columns").iter().any(|c| c["name"] == **column && text(&c["note"]).contains(note));

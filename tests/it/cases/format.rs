@@ -205,9 +205,6 @@ pub struct Expect {
     /// Columns that could not be compared, complete.
     #[serde(default)]
     pub not_compared: Vec<String>,
-    /// Patterns that have to be named, as `column: pattern`.
-    #[serde(default)]
-    pub patterns: BTreeMap<String, String>,
     /// What the note of a column has to contain.
     #[serde(default)]
     pub column_notes: BTreeMap<String, String>,

@@ -148,11 +148,6 @@ impl MySql {
         in_database(mysql_server(), &self.name)
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Runs any number of statements in one session, in UTC.
     pub fn execute(&self, sql: &str) {
         mysql_execute(&self.url(), [sql]);

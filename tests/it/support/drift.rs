@@ -1,6 +1,5 @@
 //! The built binary, run with a deadline, away from the settings of whoever runs the tests.
 
-use std::ffi::OsStr;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -65,12 +64,6 @@ impl Drift {
         self
     }
 
-    /// Sets an environment variable.
-    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Drift {
-        self.command.env(name, value);
-        self
-    }
-
     /// Runs in another folder.
     pub fn current_dir(mut self, folder: &std::path::Path) -> Drift {
         self.command.current_dir(folder);
@@ -115,11 +108,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// The process.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Waits for its end. Fails if it takes too long, panics, or tells a password.
     pub fn wait(mut self) -> Outcome {
         let mut peak_memory = 0;

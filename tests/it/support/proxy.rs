@@ -17,7 +17,7 @@ use super::{block_on, runtime};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// All open connections once; new ones work.
+    /// The one connection that carries the byte, as when its backend is killed; all others work.
     Once,
     /// All open connections, and no new ones are accepted.
     ForGood,
@@ -96,7 +96,9 @@ async fn carry(mut client: TcpStream, wire: Arc<Wire>) {
                 Ok(n) if n > 0 => {
                     let passed = wire.passed.fetch_add(n as u64, Ordering::SeqCst) + n as u64;
                     if passed > wire.after && !wire.happened.swap(true, Ordering::SeqCst) {
-                        wire.cuts.send_modify(|n| *n += 1);
+                        if wire.cut == Cut::ForGood {
+                            wire.cuts.send_modify(|n| *n += 1);
+                        }
                         return;
                     }
                     client.write_all(&from_server[..n]).await
