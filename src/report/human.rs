@@ -304,7 +304,7 @@ fn changed_part(a: &Value, b: &Value, mark: &str, style: Style) -> (String, Stri
             text(middle)
         };
         format!(
-            "\"{head}{}{}{}{tail}\"",
+            "{mark}{head}{}{}{}{tail}{mark}",
             text(&chars[start..from]),
             style.mark(&middle),
             text(&chars[to..end])
