@@ -6,7 +6,7 @@ use super::{Exit, Global, Output, print, print_json};
 
 /// Each engine, the release that the tests run against, and what is known of its kin.
 const ENGINES: [(&str, &str, &str); 4] = [
-    ("PostgreSQL", "15", "tested on a real server; 11 and later are expected to work"),
+    ("PostgreSQL", "15", "tested on a real server; 10 and later are expected to work"),
     (
         "MySQL/MariaDB",
         "MariaDB 10.11",

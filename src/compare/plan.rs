@@ -85,26 +85,28 @@ pub(crate) fn plan(
             not_compared.push(NotCompared::column(s, why));
             continue;
         }
+        if is_key {
+            continue;
+        }
         match ColumnRule::between(a, source.engine, b, target.engine) {
             Ok(mut rule) => {
                 apply_wishes(&mut rule, request)?;
-                if !is_key {
-                    recipe.values.push(rule);
-                }
-            }
-            Err(why) if is_key => {
-                return Err(usage(format!("the key column {s:?} cannot be paired: {}", why.0)));
+                recipe.values.push(rule);
             }
             Err(why) => not_compared.push(NotCompared::column(s, &why.0)),
         }
     }
     for (s, t) in &key {
         let (Some(a), Some(b)) = (source.column(s), target.column(t)) else { continue };
-        let mut rule = ColumnRule::between(a, source.engine, b, target.engine).map_err(|why| usage(why.0))?;
+        let mut rule = ColumnRule::between(a, source.engine, b, target.engine)
+            .map_err(|why| usage(format!("the key column {s:?} cannot be paired: {}", why.0)))?;
         apply_wishes(&mut rule, request)?;
-        // A key has to agree exactly; what it loses in precision it cannot be paired by.
-        rule.coarse = None;
-        rule.tolerance = None;
+        if rule.tolerance.is_some() {
+            return Err(usage(format!("--tolerance: {s:?} is a key column, and keys are paired exactly")));
+        }
+        if rule.coarse.take().is_some() {
+            rule.add_note("but as a key it is paired exactly");
+        }
         recipe.key.push(rule);
     }
     for (shape, side) in [(source, Side::Source), (target, Side::Target)] {
@@ -399,5 +401,68 @@ fn order_is_canonical(rule: &ColumnRule, column: &ColumnShape, side: Side) -> bo
             column.order == NativeOrder::Bytes && !text_as_uuid
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(columns: &[&str], primary_key: &[&str]) -> TableShape {
+        TableShape {
+            engine: Engine::Postgres,
+            columns: columns
+                .iter()
+                .map(|name| ColumnShape {
+                    name: (*name).into(),
+                    engine_type: "bigint".into(),
+                    logical: LogicalType::Int { bits: 64, signed: true },
+                    nullable: Some(false),
+                    default: None,
+                    unreadable: None,
+                    order: NativeOrder::Value,
+                })
+                .collect(),
+            primary_key: primary_key.iter().map(|s| s.to_string()).collect(),
+            unique: vec![primary_key.iter().map(|s| s.to_string()).collect()],
+            index_orders: vec![primary_key.iter().map(|s| s.to_string()).collect()],
+            may_be_ordered: false,
+            row_estimate: None,
+            hidden_rows: None,
+        }
+    }
+
+    fn planned(source: &TableShape, target: &TableShape, request: &CompareRequest) -> Result<Plan, Error> {
+        plan(source, target, ["a", "b"], request)
+    }
+
+    #[test]
+    fn a_tolerance_on_a_key_is_refused() {
+        let t = table(&["id", "v"], &["id"]);
+        let request = CompareRequest {
+            tolerance: vec![("id".into(), Tolerance::Absolute(1.0))],
+            ..CompareRequest::default()
+        };
+        assert!(planned(&t, &t, &request).unwrap_err().message.contains("paired exactly"));
+    }
+
+    #[test]
+    fn a_column_that_one_side_hides_is_not_compared_rather_than_different() {
+        let source = table(&["id", "v", "secret"], &["id"]);
+        let mut target = table(&["id", "v", "(hidden column 3)"], &["id"]);
+        target.columns[2].unreadable = Some("no privilege".into());
+        let plan = planned(&source, &target, &CompareRequest::default()).unwrap();
+        assert!(plan.findings.is_empty());
+        let named: Vec<_> = plan.not_compared.iter().filter_map(|n| n.column.as_deref()).collect();
+        assert_eq!(named, ["secret", "(hidden column 3)"]);
+    }
+
+    #[test]
+    fn without_any_key_the_unique_candidates_are_named() {
+        let mut t = table(&["id", "v"], &[]);
+        t.unique = vec![vec!["v".into(), "id".into()]];
+        let error = planned(&t, &t, &CompareRequest::default()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Usage);
+        assert!(error.message.contains("v,id"), "{}", error.message);
     }
 }
