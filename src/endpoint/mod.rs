@@ -69,6 +69,14 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error { kind, message: message.into() }
     }
+
+    /// What describing a table again met: what is missing by now was there before, so nobody misspelled it.
+    pub(crate) fn described_again(self) -> Error {
+        if self.kind != ErrorKind::Usage {
+            return self;
+        }
+        Error::new(ErrorKind::Data, format!("{} (it was there when the comparison began)", self.message))
+    }
 }
 
 impl fmt::Display for Error {

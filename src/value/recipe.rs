@@ -124,6 +124,8 @@ pub struct ColumnRule {
     pub lossy: bool,
     /// What the reader has to know.
     pub note: Option<String>,
+    /// Whether words such as `true` are 1 or 0: MySQL's `tinyint(1)` beside values without a type.
+    pub flags: bool,
 }
 
 /// Everything that decides whether two rows are the same.
@@ -140,6 +142,11 @@ pub struct Recipe {
 /// Why two types have no common form, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoCommonForm(pub String);
+
+/// MySQL has no booleans: it declares them as `tinyint(1)`.
+fn is_flag(column: &ColumnShape, engine: Engine) -> bool {
+    engine == Engine::MySql && column.engine_type == "tinyint(1)"
+}
 
 impl ColumnRule {
     /// The rule for two columns; the error says what to do instead.
@@ -171,6 +178,8 @@ impl ColumnRule {
             lossy: found.lossy,
             note: found.note,
             common: found.common,
+            flags: is_flag(source, source_engine) && t.is_untyped()
+                || is_flag(target, target_engine) && s.is_untyped(),
         })
     }
 

@@ -9,6 +9,9 @@
 
 mod cases;
 mod engines;
+mod faults;
 mod house;
+mod memory;
 mod real;
 mod support;
+mod twins;

@@ -98,7 +98,7 @@ impl Endpoint for Lake {
                 ),
             ));
         }
-        let table = self.look().await?;
+        let table = self.look().await.map_err(Error::described_again)?;
         if table.shape.columns != shape.columns {
             return Err(Error::new(
                 ErrorKind::Data,

@@ -92,7 +92,7 @@ impl Endpoint for MySql {
         let connector = Connector { cost, ..self.connector.clone() };
         let mut opened = snapshot::Opened::new(&connector, request.workers).await?;
         // After the snapshot: a table that changes from here on fails the read with an error of the server.
-        let described = self.look(opened.first()).await?;
+        let described = self.look(opened.first()).await.map_err(Error::described_again)?;
         if described.shape.columns != shape.columns {
             return Err(Error::new(
                 ErrorKind::Data,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::session::{self, Session};
 use super::{Side, catalog, sql};
 use crate::config::address::Object;
-use crate::endpoint::{Cost, ErrorKind, Position, ReadRequest, Result, Scope};
+use crate::endpoint::{Cost, Error, ErrorKind, Position, ReadRequest, Result, Scope};
 use crate::value::shape::TableShape;
 
 /// Rounds of the test for a transaction pooler.
@@ -99,14 +99,9 @@ async fn begin(
     );
     let place = coordinator.attempt(cost, &place).await?.unwrap_or_default();
 
-    let (now, nature) =
-        catalog::describe(coordinator, cost, &side.name, &side.object).await.map_err(|mut e| {
-            if e.kind == ErrorKind::Usage {
-                e.kind = ErrorKind::Data;
-                e.message.push_str(" (it was there when the comparison began)");
-            }
-            e
-        })?;
+    let (now, nature) = catalog::describe(coordinator, cost, &side.name, &side.object)
+        .await
+        .map_err(Error::described_again)?;
     if let Some(what) = difference(shape, &now) {
         return Err(side.error(ErrorKind::Data, format!("the table changed meanwhile: {what}; start again")));
     }

@@ -197,6 +197,10 @@ pub(super) fn lost(name: &str, why: &str) -> Error {
 /// A connection that did not come about.
 fn refused(name: &str, error: &sqlx::Error) -> Error {
     let text = match error {
+        // An unknown database is the user's slip; everything else is the server's refusal.
+        sqlx::Error::Database(e) if e.code().as_deref() == Some("3D000") => {
+            return Error::new(ErrorKind::Usage, format!("{name}: cannot connect: {}", e.message()));
+        }
         sqlx::Error::Database(e) if e.code().is_some_and(|code| code.starts_with("28")) => {
             format!(
                 "{}; give the password in PGPASSWORD, in ~/.pgpass or as ${{NAME}} inside the URL",

@@ -55,7 +55,7 @@ impl Endpoint for Sqlite {
         let session = blocking::run(self.name.clone(), move || {
             let session = Session::open(&path)?;
             session.begin()?;
-            let now = describe::describe(&session, &path, &object)?;
+            let now = describe::describe(&session, &path, &object).map_err(Error::described_again)?;
             let same = now.columns.len() == expected.columns.len()
                 && now
                     .columns

@@ -66,6 +66,14 @@ impl Postgres {
         postgres_execute(&self.url(), sql);
     }
 
+    /// The whole numbers of a query's first column.
+    pub fn numbers(&self, sql: &str) -> Vec<i64> {
+        block_on(async {
+            let mut connection = postgres_connect(&self.url()).await;
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.expect("whole numbers")
+        })
+    }
+
     /// Sends text rows through `COPY … FROM STDIN`; the statement says their format.
     pub fn copy_in(&self, statement: &str, rows: Vec<u8>) {
         block_on(async {
@@ -151,6 +159,20 @@ impl MySql {
     /// Runs any number of statements in one session, in UTC.
     pub fn execute(&self, sql: &str) {
         mysql_execute(&self.url(), [sql]);
+    }
+
+    /// The whole numbers of a query's first column.
+    pub fn numbers(&self, sql: &str) -> Vec<i64> {
+        block_on(async {
+            let options = MySqlConnectOptions::from_url(&self.url()).expect("a MySQL URL");
+            let mut connection = options.connect().await.expect("a connection");
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.expect("whole numbers")
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Runs statements one after the other in one session and transaction.

@@ -1,6 +1,8 @@
 //! The built binary, run with a deadline, away from the settings of whoever runs the tests.
 
+use std::ffi::OsStr;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -64,8 +66,30 @@ impl Drift {
         self
     }
 
+    /// Lets another program start it: `program args… drift args…`.
+    pub fn within<S: AsRef<OsStr>>(mut self, program: impl IntoIterator<Item = S>) -> Drift {
+        let mut words = program.into_iter();
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::null());
+        self.command = command;
+        self
+    }
+
+    /// Puts spilled rows into this folder.
+    pub fn spilling_to(mut self, folder: &Path) -> Drift {
+        self.command.env("TMPDIR", folder);
+        self
+    }
+
     /// Runs in another folder.
-    pub fn current_dir(mut self, folder: &std::path::Path) -> Drift {
+    pub fn current_dir(mut self, folder: &Path) -> Drift {
         self.command.current_dir(folder);
         self
     }
@@ -108,6 +132,18 @@ pub struct Running {
 }
 
 impl Running {
+    /// Sends a signal by its name, such as `INT`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("the kill command").success(), "SIG{name} could not be sent");
+    }
+
+    /// Whether it has a file open in this folder, named or not.
+    pub fn holds_files_in(&self, folder: &Path) -> bool {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).into_iter().flatten();
+        open.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|path| path.starts_with(folder)))
+    }
+
     /// Waits for its end. Fails if it takes too long, panics, or tells a password.
     pub fn wait(mut self) -> Outcome {
         let mut peak_memory = 0;

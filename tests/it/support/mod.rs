@@ -8,6 +8,7 @@ pub mod proxy;
 
 use std::future::Future;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
@@ -20,4 +21,13 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Runtime::new().expect("a runtime for the tests"))
+}
+
+/// Waits until something holds, and fails if it does not within 30 seconds.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < end, "this never came: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -1,5 +1,5 @@
-//! A proxy between drift and a server that breaks connections at a byte count, so that a test of lost connections needs
-//! no luck with time.
+//! A proxy between drift and a server that breaks or holds connections at a byte count, so that a test of lost or slow
+//! connections needs no luck with time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub enum Cut {
     Once,
     /// All open connections, and no new ones are accepted.
     ForGood,
+    /// Nothing is cut: what the server sends from there on waits until [`Proxy::let_go`].
+    Hold,
 }
 
 /// A running proxy; it ends with its guard.
@@ -37,8 +39,12 @@ struct Wire {
     after: u64,
     passed: AtomicU64,
     happened: AtomicBool,
+    /// Connections that came to an end.
+    ended: AtomicU64,
     /// Counts cuts; a connection that sees it change closes.
     cuts: watch::Sender<u32>,
+    /// Whether held bytes may pass.
+    free: watch::Sender<bool>,
 }
 
 impl Proxy {
@@ -46,8 +52,16 @@ impl Proxy {
     pub fn in_front_of(url: &Url, cut: Cut, after: u64) -> Proxy {
         let host = url.host_str().expect("a host").parse().expect("an address");
         let upstream = SocketAddr::new(host, url.port().expect("a port"));
-        let (passed, happened) = (AtomicU64::new(0), AtomicBool::new(false));
-        let wire = Arc::new(Wire { upstream, cut, after, passed, happened, cuts: watch::Sender::new(0) });
+        let wire = Arc::new(Wire {
+            upstream,
+            cut,
+            after,
+            passed: AtomicU64::new(0),
+            happened: AtomicBool::new(false),
+            ended: AtomicU64::new(0),
+            cuts: watch::Sender::new(0),
+            free: watch::Sender::new(cut != Cut::Hold),
+        });
         let listener = block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let accepting = runtime().spawn(accept(listener, Arc::clone(&wire)));
@@ -60,9 +74,19 @@ impl Proxy {
         url
     }
 
-    /// Whether the cut came to pass.
+    /// Whether the cut came to pass, or the hold began.
     pub fn has_cut(&self) -> bool {
         self.wire.happened.load(Ordering::SeqCst)
+    }
+
+    /// How many connections have come to an end.
+    pub fn ended(&self) -> u64 {
+        self.wire.ended.load(Ordering::SeqCst)
+    }
+
+    /// Lets everything pass from now on.
+    pub fn let_go(&self) {
+        self.wire.free.send_replace(true);
     }
 }
 
@@ -78,12 +102,16 @@ async fn accept(listener: TcpListener, wire: Arc<Wire>) {
         if wire.cut == Cut::ForGood && wire.happened.load(Ordering::SeqCst) {
             continue;
         }
-        tokio::spawn(carry(client, Arc::clone(&wire)));
+        let wire = Arc::clone(&wire);
+        tokio::spawn(async move {
+            carry(client, &wire).await;
+            wire.ended.fetch_add(1, Ordering::SeqCst);
+        });
     }
 }
 
-async fn carry(mut client: TcpStream, wire: Arc<Wire>) {
-    let mut cuts = wire.cuts.subscribe();
+async fn carry(mut client: TcpStream, wire: &Wire) {
+    let (mut cuts, mut free) = (wire.cuts.subscribe(), wire.free.subscribe());
     let Ok(mut server) = TcpStream::connect(wire.upstream).await else { return };
     let (mut from_client, mut from_server) = (vec![0; 8192], vec![0; 8192]);
     loop {
@@ -95,11 +123,20 @@ async fn carry(mut client: TcpStream, wire: Arc<Wire>) {
             read = server.read(&mut from_server) => match read {
                 Ok(n) if n > 0 => {
                     let passed = wire.passed.fetch_add(n as u64, Ordering::SeqCst) + n as u64;
-                    if passed > wire.after && !wire.happened.swap(true, Ordering::SeqCst) {
-                        if wire.cut == Cut::ForGood {
-                            wire.cuts.send_modify(|n| *n += 1);
+                    if passed > wire.after {
+                        let first = !wire.happened.swap(true, Ordering::SeqCst);
+                        match wire.cut {
+                            Cut::Hold => tokio::select! {
+                                _ = free.wait_for(|free| *free) => {}
+                                _ = cuts.changed() => return,
+                            },
+                            Cut::Once if first => return,
+                            Cut::ForGood if first => {
+                                wire.cuts.send_modify(|n| *n += 1);
+                                return;
+                            }
+                            Cut::Once | Cut::ForGood => {}
                         }
-                        return;
                     }
                     client.write_all(&from_server[..n]).await
                 }
