@@ -304,8 +304,8 @@ impl Run<'_> {
             Arc::clone(self.recipe),
             plan.keys[at].clone(),
             plan.deliveries[at],
-            // A third is left for the batches on their way and for the merge of the runs.
-            self.request.memory / 3 * 2 / sorts,
+            // Two fifths are left for the batches on their way and for the merge of the runs.
+            self.request.memory / 5 * 3 / sorts,
             self.request.retries,
             Arc::clone(self.control),
             Arc::clone(&self.snapshots[at]),

@@ -14,13 +14,19 @@ use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 
 use super::rows::{Layout, Rows};
 
-/// The size of a chunk of a run, which is what each run holds in memory while it is merged.
-const CHUNK_BYTES: usize = 256 << 10;
+/// How many runs are merged at once, so that nearly every sort reads its rows back only once.
+const FAN_IN: usize = 64;
+/// How many runs may wait on disk; each is an open file.
+const MAX_RUNS: usize = 200;
+/// How many chunks of several runs are handed out at once.
+const CHUNKS_OUT: usize = 4;
 
 /// Collects rows in any order and gives them back sorted by key (equal keys by hash).
 pub(crate) struct Sorter {
     layout: Layout,
     budget: usize,
+    /// The size of a chunk of a run, which is what each run holds in memory while it is merged.
+    chunk: usize,
     batches: Vec<Rows>,
     held: usize,
     runs: Vec<Run>,
@@ -30,8 +36,10 @@ pub(crate) struct Sorter {
 impl Sorter {
     /// A sorter that holds about `budget` bytes.
     pub(crate) fn new(layout: Layout, budget: usize) -> Sorter {
-        let fan_in = (budget / (4 * CHUNK_BYTES)).clamp(4, 64);
-        Sorter { layout, budget, batches: Vec::new(), held: 0, runs: Vec::new(), fan_in }
+        // A chunk is there twice: as it lies on disk, and unpacked. Together they may take half of the budget.
+        let chunk = (budget / (4 * FAN_IN)).clamp(32 << 10, 256 << 10);
+        let fan_in = (budget / (4 * chunk)).clamp(4, FAN_IN);
+        Sorter { layout, budget, chunk, batches: Vec::new(), held: 0, runs: Vec::new(), fan_in }
     }
 
     /// Adds rows; spills when the budget is reached. The error is for people.
@@ -48,7 +56,7 @@ impl Sorter {
 
     fn take_memory(&mut self) -> MemoryRun {
         self.held = 0;
-        MemoryRun::sorted(std::mem::take(&mut self.batches))
+        MemoryRun::sorted(std::mem::take(&mut self.batches), self.chunk)
     }
 
     fn spill(&mut self, mut memory: MemoryRun) -> Result<(), String> {
@@ -57,9 +65,16 @@ impl Sorter {
             writer.write(&chunk)?;
         }
         self.runs.push(writer.finish()?);
-        if self.runs.len() >= 2 * self.fan_in {
-            let merged = self.runs.drain(..self.fan_in).collect();
-            let run = self.merge_to_disk(merged)?;
+        if self.runs.len() > MAX_RUNS { self.merge_down_to(MAX_RUNS / 2) } else { Ok(()) }
+    }
+
+    /// Merges the smallest runs until no more than so many are left.
+    fn merge_down_to(&mut self, left: usize) -> Result<(), String> {
+        while self.runs.len() > left {
+            let surplus = self.runs.len() - left + 1;
+            self.runs.sort_by_key(|run| std::cmp::Reverse(run.rows));
+            let smallest = self.runs.split_off(self.runs.len() - surplus.clamp(2, self.fan_in));
+            let run = self.merge_to_disk(smallest)?;
             self.runs.push(run);
         }
         Ok(())
@@ -76,12 +91,8 @@ impl Sorter {
 
     /// Ends the input. The sorted rows come from the returned merge.
     pub(crate) fn finish(mut self) -> Result<Merge, String> {
-        while self.runs.len() > self.fan_in {
-            let some = self.runs.drain(..self.fan_in).collect();
-            let run = self.merge_to_disk(some)?;
-            self.runs.push(run);
-        }
         let memory = self.take_memory();
+        self.merge_down_to(self.fan_in)?;
         let mut sources: Vec<Source> = std::mem::take(&mut self.runs).into_iter().map(Source::Disk).collect();
         sources.push(Source::Memory(memory));
         Merge::new(sources, &self.layout)
@@ -98,7 +109,7 @@ struct MemoryRun {
 }
 
 impl MemoryRun {
-    fn sorted(batches: Vec<Rows>) -> MemoryRun {
+    fn sorted(batches: Vec<Rows>, chunk: usize) -> MemoryRun {
         let rows: usize = batches.iter().map(Rows::len).sum();
         let bytes: usize = batches.iter().map(Rows::memory).sum();
         let mut order = Vec::with_capacity(rows);
@@ -111,7 +122,7 @@ impl MemoryRun {
                 compare(a, x.2 as usize, b, y.2 as usize)
             })
         });
-        MemoryRun { batches, order, at: 0, chunk_rows: chunk_rows(bytes, rows) }
+        MemoryRun { batches, order, at: 0, chunk_rows: chunk_rows(chunk, bytes, rows) }
     }
 
     fn next_chunk(&mut self) -> Result<Option<Rows>, ArrowError> {
@@ -127,8 +138,8 @@ impl MemoryRun {
     }
 }
 
-fn chunk_rows(bytes: usize, rows: usize) -> usize {
-    (CHUNK_BYTES / (bytes / rows.max(1)).max(1)).clamp(16, 4096)
+fn chunk_rows(chunk: usize, bytes: usize, rows: usize) -> usize {
+    (chunk / (bytes / rows.max(1)).max(1)).clamp(16, 4096)
 }
 
 /// The first bytes of a key as a number: orders keys that differ there.
@@ -144,10 +155,14 @@ fn compare(a: &Rows, i: usize, b: &Rows, j: usize) -> Ordering {
 }
 
 /// A sorted run on disk.
-struct Run(File);
+struct Run {
+    file: File,
+    rows: usize,
+}
 
 struct RunWriter {
     layout: Layout,
+    rows: usize,
     writer: StreamWriter<BufWriter<File>>,
 }
 
@@ -167,11 +182,12 @@ impl RunWriter {
             .map_err(spill_error)?;
         let writer = StreamWriter::try_new_with_options(BufWriter::new(file), &layout.schema, options)
             .map_err(spill_error)?;
-        Ok(RunWriter { layout: layout.clone(), writer })
+        Ok(RunWriter { layout: layout.clone(), rows: 0, writer })
     }
 
     fn write(&mut self, rows: &Rows) -> Result<(), String> {
         let batch = self.layout.batch_of(rows).map_err(spill_error)?;
+        self.rows += rows.len();
         self.writer.write(&batch).map_err(spill_error)
     }
 
@@ -181,7 +197,7 @@ impl RunWriter {
         buffered.flush().map_err(spill_error)?;
         let mut file = buffered.into_inner().map_err(spill_error)?;
         file.seek(SeekFrom::Start(0)).map_err(spill_error)?;
-        Ok(Run(file))
+        Ok(Run { file, rows: self.rows })
     }
 }
 
@@ -215,8 +231,8 @@ impl Merge {
         let mut merge = Merge { layout: layout.clone(), lanes: Vec::new(), heap: Vec::new() };
         for source in sources {
             let mut chunks = match source {
-                Source::Disk(Run(file)) => {
-                    Chunks::Disk(StreamReader::try_new(BufReader::new(file), None).map_err(spill_error)?)
+                Source::Disk(run) => {
+                    Chunks::Disk(StreamReader::try_new(BufReader::new(run.file), None).map_err(spill_error)?)
                 }
                 Source::Memory(run) => Chunks::Memory(run),
             };
@@ -239,7 +255,11 @@ impl Merge {
             picks.push((top, lane.at));
             lane.at += 1;
             if lane.at < lane.rows.len() {
+                let enough = picks.len() >= CHUNKS_OUT * lane.rows.len();
                 self.sift_down(0);
+                if enough {
+                    return self.pick(&picks).map(Some);
+                }
                 continue;
             }
             // The lane's chunk is used up: hand out what was picked before it is replaced.

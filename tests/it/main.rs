@@ -14,4 +14,5 @@ mod house;
 mod memory;
 mod real;
 mod support;
+mod traps;
 mod twins;

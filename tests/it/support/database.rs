@@ -74,6 +74,14 @@ impl Postgres {
         })
     }
 
+    /// The one text that a query gives.
+    pub fn text(&self, sql: &str) -> String {
+        block_on(async {
+            let mut connection = postgres_connect(&self.url()).await;
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.expect("a text")
+        })
+    }
+
     /// Sends text rows through `COPY … FROM STDIN`; the statement says their format.
     pub fn copy_in(&self, statement: &str, rows: Vec<u8>) {
         block_on(async {
@@ -167,6 +175,15 @@ impl MySql {
             let options = MySqlConnectOptions::from_url(&self.url()).expect("a MySQL URL");
             let mut connection = options.connect().await.expect("a connection");
             sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.expect("whole numbers")
+        })
+    }
+
+    /// The one text that a query gives.
+    pub fn text(&self, sql: &str) -> String {
+        block_on(async {
+            let options = MySqlConnectOptions::from_url(&self.url()).expect("a MySQL URL");
+            let mut connection = options.connect().await.expect("a connection");
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.expect("a text")
         })
     }
 
