@@ -48,15 +48,18 @@ pub(super) fn watch(global: &Global, control: Arc<Control>) -> Watching {
         });
         return Watching { task: Some(task), bar: None };
     }
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_bar} {msg}") {
-        bar.set_style(style);
-    }
+    // Where nobody knows how many rows there are, a bar would only pretend.
+    let style = |known: bool| {
+        let template = if known { "{spinner} {wide_bar} {msg}" } else { "{spinner} {msg}" };
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+    };
+    let bar = ProgressBar::new(0).with_style(style(false));
     let drawn = bar.clone();
     let task = tokio::spawn(async move {
         loop {
             tokio::time::sleep(DRAW).await;
             let (done, expected) = totals(&control);
+            drawn.set_style(style(expected > 0));
             drawn.set_length(expected.max(done));
             drawn.set_position(done);
             drawn.set_message(line(&control, started));

@@ -605,16 +605,19 @@ mod tests {
     use super::*;
     use crate::value::shape::{ColumnShape, Engine, NativeOrder};
 
-    fn rule(a: LogicalType, b: LogicalType) -> ColumnRule {
-        let column = |logical: LogicalType| ColumnShape {
+    fn column(logical: LogicalType) -> ColumnShape {
+        ColumnShape {
             name: "c".into(),
-            engine_type: logical.to_string(),
+            engine_type: String::new(),
             logical,
             nullable: None,
             default: None,
             unreadable: None,
             order: NativeOrder::Other,
-        };
+        }
+    }
+
+    fn rule(a: LogicalType, b: LogicalType) -> ColumnRule {
         ColumnRule::between(&column(a), Engine::Postgres, &column(b), Engine::Sqlite).unwrap()
     }
 
@@ -650,39 +653,6 @@ mod tests {
         assert_eq!(column.odd_at(1), Some("n/a"));
         assert_eq!(column.odd_at(5), Some("8.5"));
         assert!(column.is_null(4) && !column.is_null(1));
-    }
-
-    #[test]
-    fn words_are_numbers_in_the_booleans_of_mysql_only() {
-        let wire = untyped(&[
-            Some(Untyped::Text("false")),
-            Some(Untyped::Bool(true)),
-            Some(Untyped::Text("1")),
-            Some(Untyped::Text("2")),
-            Some(Untyped::Text("maybe")),
-        ]);
-        let column = |engine_type: &str, logical| ColumnShape {
-            name: "flag".into(),
-            engine_type: engine_type.into(),
-            logical,
-            nullable: None,
-            default: None,
-            unreadable: None,
-            order: NativeOrder::Other,
-        };
-        for (declared, words) in [("tinyint(1)", true), ("tinyint(4)", false)] {
-            let mysql = column(declared, LogicalType::Int { bits: 8, signed: true });
-            let file = column("text", LogicalType::Untyped(None));
-            let rule = ColumnRule::between(&mysql, Engine::MySql, &file, Engine::UntypedFile).unwrap();
-            let made = canonicalise(&rule, false, &wire, false).unwrap();
-            let ints = made.values.as_primitive::<Int64Type>();
-            assert_eq!((ints.value(2), ints.value(3), made.odd_at(4)), (1, 2, Some("maybe")));
-            if words {
-                assert_eq!((ints.value(0), ints.value(1), made.odd_at(0)), (0, 1, None));
-            } else {
-                assert_eq!((made.odd_at(0), made.odd_at(1)), (Some("false"), Some("true")));
-            }
-        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ async fn connections_that_fail_say_why_without_secrets() {
     let mut url = good.clone();
     url.set_path("no_such_database");
     let error = fail(format!("{url}#t")).await;
-    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert_eq!(error.kind, ErrorKind::Usage);
     assert!(error.message.contains("no_such_database"), "{error}");
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let error = fail(format!("postgres://ada:geheim@127.0.0.1:{free}/shop#t")).await;
