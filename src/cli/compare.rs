@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use super::{CsvArgs, Exit, Global, Output, endpoint, exit_of, print, print_json, print_report, progress};
-use crate::compare::{self, CompareOutcome, CompareRequest, Control, Endpoints, KeyChoice, Verdict};
+use crate::compare::{self, CompareOutcome, CompareRequest, Confirm, Control, Endpoints, KeyChoice, Verdict};
 use crate::config::units;
 use crate::endpoint::{Error, ErrorKind};
 use crate::report::{human, json};
@@ -80,9 +80,16 @@ pub(super) struct CompareArgs {
     /// Print the plan and its statements, and run nothing
     #[arg(long, env = "DRIFT_EXPLAIN")]
     explain: bool,
-    /// How differences are confirmed; `none`: each side is read once, as one consistent snapshot
-    #[arg(long, value_enum, default_value = "none", env = "DRIFT_CONSISTENCY")]
+    /// Whether differences are looked at again before they are reported: `confirm` tells late rows from wrong ones,
+    /// `none` reads each side once
+    #[arg(long, value_enum, default_value = "confirm", env = "DRIFT_CONSISTENCY")]
     consistency: Consistency,
+    /// How many times differences are looked at again, at most
+    #[arg(long, value_name = "N", default_value_t = 3, env = "DRIFT_CONFIRM_ROUNDS", value_parser = clap::value_parser!(u32).range(1..=100))]
+    confirm_rounds: u32,
+    /// The time between two looks: more than the replication's lag
+    #[arg(long, value_name = "DURATION", default_value = "5s", env = "DRIFT_CONFIRM_WAIT", value_parser = units::duration)]
+    confirm_wait: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -101,6 +108,7 @@ enum Masking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Consistency {
     None,
+    Confirm,
 }
 
 fn memory(text: &str) -> Result<usize, String> {
@@ -153,6 +161,8 @@ impl CompareArgs {
             threads: self.threads.unwrap_or(cores.min(MOST_THREADS)),
             memory: self.memory,
             retries: self.retries,
+            confirm: (self.consistency == Consistency::Confirm)
+                .then_some(Confirm { rounds: self.confirm_rounds, wait: self.confirm_wait }),
             mask: match self.mask {
                 Masking::None => compare::Mask::None,
                 Masking::Mask => compare::Mask::Mask,
@@ -164,8 +174,6 @@ impl CompareArgs {
 }
 
 pub(super) async fn run(global: &Global, args: &CompareArgs) -> Exit {
-    // The one level of consistency so far; the others will be chosen here.
-    let Consistency::None = args.consistency;
     let prepared = args.request().and_then(|request| {
         let csv = args.csv.options();
         let source = endpoint(global, &args.source, &csv)
@@ -230,6 +238,7 @@ fn report(global: &Global, outcome: &CompareOutcome) -> Exit {
     match outcome.verdict() {
         Verdict::Equal => Exit::Equal,
         Verdict::Drift => Exit::Drift,
+        Verdict::Inconclusive => Exit::Inconclusive,
         Verdict::Incomplete => Exit::Incomplete,
     }
 }

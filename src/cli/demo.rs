@@ -77,7 +77,7 @@ async fn demo(global: &Global) -> Result<Exit, Error> {
         match global.output {
             Output::Json => documents.push(json::compare(&outcome)),
             Output::Human => print(&format!(
-                "$ drift compare {} {}\n{}\n",
+                "$ drift compare --consistency none {} {}\n{}\n",
                 addresses[0],
                 addresses[1],
                 human::compare(&outcome, global.style())

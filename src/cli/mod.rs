@@ -29,6 +29,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// Not everything could be compared.
     Incomplete = 3,
+    /// All that is left are rows that kept changing.
+    Inconclusive = 4,
 }
 
 /// Finds the rows that differ between a source and its replica.
@@ -42,7 +44,7 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 equal, 1 drift, 2 usage error (nothing was compared), 3 not everything could be compared, \
-     130 or 143 interrupted";
+     4 inconclusive (only rows that keep changing), 130 or 143 interrupted";
 
 /// The heading of the flags that every command has.
 const GLOBAL: &str = "Options of all commands";

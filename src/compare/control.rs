@@ -1,6 +1,6 @@
 //! Progress and early ends, shared by all threads of a run.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Why a run ended before its end.
@@ -21,6 +21,8 @@ pub struct Control {
     pub rows: [AtomicU64; 2],
     /// Rows that the engines expect in the source and the target; 0 when unknown.
     pub expected: [AtomicU64; 2],
+    /// Whether all was read, and what differs is being looked at again.
+    pub looking_again: AtomicBool,
     stop: AtomicU8,
     stop_after: Option<u64>,
     deadline: Option<Instant>,

@@ -5,6 +5,7 @@
 //! other side is sorted by drift itself (`sort`), spilling to disk. `plan` decides which, `side` reads and survives lost
 //! connections, `tally` keeps what was found in bounded memory, `outcome` derives the verdict, `run` ties them together.
 
+mod confirm;
 mod control;
 mod digest;
 mod merge;
@@ -19,6 +20,7 @@ mod tally;
 #[cfg(test)]
 mod testing;
 
+pub use confirm::{Confirm, Confirmation};
 pub use control::{Control, Stop};
 pub use digest::RangeDigest;
 pub use outcome::{CompareOutcome, NotCompared, SideOutcome, Verdict};

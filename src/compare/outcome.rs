@@ -1,10 +1,12 @@
 //! What a comparison has shown. `equal` cannot be claimed: it follows from complete coverage without a difference.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::confirm::Confirmation;
 use super::request::CompareRequest;
 use super::tally::{Side, Tally};
-use crate::endpoint::Position;
+use crate::endpoint::{Cost, Position};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::Recipe;
 
@@ -15,6 +17,8 @@ pub enum Verdict {
     Equal,
     /// It differs.
     Drift,
+    /// All that is left are rows that kept changing while they were looked at.
+    Inconclusive,
     /// Something asked for was not compared. Drift may have been found all the same.
     Incomplete,
 }
@@ -25,6 +29,7 @@ impl Verdict {
         match self {
             Verdict::Equal => "equal",
             Verdict::Drift => "drift",
+            Verdict::Inconclusive => "inconclusive",
             Verdict::Incomplete => "incomplete",
         }
     }
@@ -82,6 +87,14 @@ pub struct SideOutcome {
     pub workers: usize,
 }
 
+impl SideOutcome {
+    /// Adds what a snapshot cost.
+    pub(crate) fn add(&mut self, cost: &Cost) {
+        self.statements += cost.statements.load(Ordering::Relaxed);
+        self.bytes += cost.bytes.load(Ordering::Relaxed);
+    }
+}
+
 /// The result of a comparison.
 #[derive(Debug, Clone)]
 pub struct CompareOutcome {
@@ -101,6 +114,10 @@ pub struct CompareOutcome {
     pub reason: String,
     /// How long it took.
     pub elapsed: Duration,
+    /// How differences were confirmed; `None` where that was not asked for, or nothing differed.
+    pub confirmation: Option<Confirmation>,
+    /// Whether differences stand as first read although they were to be confirmed.
+    pub unconfirmed: bool,
     /// Whether values were shown masked or not at all, and how many.
     pub limit: usize,
     coverage: Coverage,
@@ -123,6 +140,8 @@ impl CompareOutcome {
             not_compared: Vec::new(),
             reason: String::new(),
             elapsed: Duration::ZERO,
+            confirmation: None,
+            unconfirmed: false,
             limit: request.limit,
             coverage,
         }
@@ -138,7 +157,8 @@ impl CompareOutcome {
 
     /// Whether a difference was found, whatever else happened.
     pub fn confirmed_drift(&self) -> bool {
-        self.tally.as_ref().is_some_and(Tally::has_drift) || self.columns_differ()
+        let rows = |tally: &Tally| tally.has_drift() && (!self.unconfirmed || tally.has_duplicates());
+        self.tally.as_ref().is_some_and(rows) || self.columns_differ()
     }
 
     /// Whether a column that was asked for exists on one side only.
@@ -154,6 +174,7 @@ impl CompareOutcome {
         match (complete, self.confirmed_drift()) {
             (false, _) => Verdict::Incomplete,
             (true, true) => Verdict::Drift,
+            (true, false) if self.tally.as_ref().is_some_and(|t| t.in_flight > 0) => Verdict::Inconclusive,
             (true, false) => Verdict::Equal,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::confirm::Confirm;
 use crate::value::recipe::{Normalize, Tolerance};
 
 /// By which columns rows are paired.
@@ -61,6 +62,8 @@ pub struct CompareRequest {
     pub memory: usize,
     /// How many times a lost connection is opened again, per range.
     pub retries: u32,
+    /// How differences are confirmed; `None` reports them as first read.
+    pub confirm: Option<Confirm>,
     /// How values appear.
     pub mask: Mask,
     /// Whether values appear at all.
@@ -85,6 +88,7 @@ impl Default for CompareRequest {
             threads: 1,
             memory: 256 << 20,
             retries: 3,
+            confirm: None,
             mask: Mask::None,
             keys_only: false,
         }

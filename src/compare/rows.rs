@@ -69,6 +69,11 @@ impl Rows {
         self.keys.value(row)
     }
 
+    /// The hash of a row's key alone.
+    pub(crate) fn key_hash(&self, row: usize) -> u64 {
+        hash::key_hash(self.key(row))
+    }
+
     pub(crate) fn hash(&self, row: usize) -> u64 {
         self.hashes.value(row)
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use tokio::sync::mpsc::channel;
 use tokio::task::JoinSet;
 
+use super::confirm::{Confirm, Confirmation, Known, Suspects};
 use super::control::{Control, Stop};
 use super::merge::merge;
 use super::outcome::{CompareOutcome, Coverage, NotCompared, SideOutcome};
@@ -20,6 +21,8 @@ use crate::value::shape::TableShape;
 
 /// Below this number of rows more than one connection does not pay.
 const ROWS_WORTH_A_THREAD: u64 = 100_000;
+/// What part of the memory suspects may take, per list.
+const SHARE_OF_SUSPECTS: usize = 16;
 /// Batches that may wait between a reader and the kernel.
 const WAITING_BATCHES: usize = 2;
 
@@ -123,7 +126,9 @@ pub async fn compare(
         endpoints[1].open(&shapes[1], second),
     )
     .await?;
+    let opened = Instant::now();
     let snapshots: [Arc<dyn Snapshot>; 2] = [Arc::from(source), Arc::from(target)];
+    let confirm = request.confirm.filter(|_| endpoints.iter().any(|e| !e.is_immutable()));
     let positions = [snapshots[0].position(), snapshots[1].position()];
     let recipe = Arc::new(plan.recipe.clone());
 
@@ -136,6 +141,7 @@ pub async fn compare(
             request,
             control: &control,
             recipe: &recipe,
+            confirms: confirm.is_some(),
         };
         let (tally, error) = run.once(&plan).await;
         match error {
@@ -173,24 +179,157 @@ pub async fn compare(
             "drift's own check failed: no row differs, yet the digests of the two sides do; please report this",
         ));
     }
-    let sides = [0, 1].map(|at| {
-        let cost = snapshots[at].cost();
-        SideOutcome {
+    let mut sides = [0, 1].map(|at| {
+        let mut side = SideOutcome {
             name: names[at].to_string(),
             rows: Some(tally.digests[at].rows),
             position: positions[at].clone(),
-            statements: cost.statements.load(Ordering::Relaxed),
-            bytes: cost.bytes.load(Ordering::Relaxed),
             workers: if plan.divisible { snapshots[at].workers().min(workers) } else { 1 },
-        }
+            ..SideOutcome::default()
+        };
+        side.add(&snapshots[at].cost());
+        side
     });
+    // A server need not keep the first views while the others are awaited.
+    drop(snapshots);
+    let mut confirmation = None;
+    let mut unconfirmed = false;
+    if let Some(confirm) = confirm.filter(|_| tally.different() > 0) {
+        let ended = error.is_some() || control.stopped().is_some_and(|stop| stop != Stop::Enough);
+        let confirmed = if ended {
+            Err("the run ended before".to_string())
+        } else {
+            let again = Again { endpoints, shapes: &shapes, request, recipe: &recipe, plan: &plan, confirm };
+            let suspects = tally.suspects.take().unwrap_or_else(|| Suspects::within(0));
+            again.run(&tally, suspects, opened, &control, &mut sides).await
+        };
+        match confirmed {
+            Ok((settled, how)) => {
+                tally = settled;
+                confirmation = Some(how);
+            }
+            Err(why) => {
+                unconfirmed = true;
+                coverage = Coverage::Partial;
+                let reason = format!("the differences are not confirmed, some may be late: {why}");
+                not_compared.push(NotCompared::rows(reason));
+            }
+        }
+    }
     let mut outcome = CompareOutcome::new(sides, Some(plan.recipe.clone()), Some(tally), coverage, request);
+    outcome.confirmation = confirmation;
+    outcome.unconfirmed = unconfirmed;
     outcome.engine_types = engine_types(&plan.recipe, &shapes);
     outcome.findings = std::mem::take(&mut plan.findings);
     outcome.not_compared = not_compared;
     outcome.reason = plan.reason();
     outcome.elapsed = started.elapsed();
     Ok(outcome)
+}
+
+/// The readings that confirm what the first one found.
+struct Again<'a> {
+    endpoints: &'a Endpoints,
+    shapes: &'a [TableShape; 2],
+    request: &'a CompareRequest,
+    recipe: &'a Arc<Recipe>,
+    plan: &'a Plan,
+    confirm: Confirm,
+}
+
+impl Again<'_> {
+    /// What to read again. Files have nothing to look keys up by; what is no suspect counts for nothing.
+    fn scopes(&self, known: &Known, first: &Tally, files: [bool; 2]) -> ([Vec<Scope>; 2], bool) {
+        let (mut scopes, by_key) = known.scopes(self.plan, &first.ranges);
+        for (scopes, is_file) in scopes.iter_mut().zip(files) {
+            if is_file {
+                *scopes = vec![Scope::Whole];
+            }
+        }
+        (scopes, by_key)
+    }
+
+    /// Reads what differed again until it has settled or all readings are made. The error says why it is unconfirmed.
+    async fn run(
+        &self,
+        first: &Tally,
+        suspects: Suspects,
+        opened: Instant,
+        control: &Control,
+        sides: &mut [SideOutcome; 2],
+    ) -> Result<(Tally, Confirmation), String> {
+        let memory = self.request.memory / SHARE_OF_SUSPECTS;
+        let mut known = Arc::new(Known::new(suspects));
+        let files = self.endpoints.each_ref().map(|endpoint| endpoint.is_immutable());
+        let (mut scopes, by_key) = self.scopes(&known, first, files);
+        // What takes more than some look-ups is read once more only, after the time that all readings would have taken.
+        let Confirm { rounds, wait } = self.confirm;
+        let (rounds, pause) = if by_key && files == [false; 2] { (rounds, wait) } else { (1, wait * rounds) };
+        let mut plan = self.plan.clone();
+        plan.divisible = false;
+        for (delivery, is_file) in plan.deliveries.iter_mut().zip(files) {
+            if by_key && !is_file {
+                *delivery = Delivery::Sorted;
+            }
+        }
+        let requests = [Side::Source, Side::Target].map(|side| read_request(&plan, side, self.request, 1));
+        control.looking_again.store(true, Ordering::Relaxed);
+        let control = Arc::new(Control::new(None, control.deadline()));
+        let mut before = opened;
+        for round in 1..=rounds {
+            tokio::select! {
+                () = tokio::time::sleep_until((before + pause).into()) => {}
+                () = until(control.deadline()) => return Err("--deadline passed".into()),
+            }
+            let [a, b] = requests.clone();
+            let (source, target) = futures::future::try_join(
+                self.endpoints[0].open(&self.shapes[0], a),
+                self.endpoints[1].open(&self.shapes[1], b),
+            )
+            .await
+            .map_err(|e| e.message)?;
+            before = Instant::now();
+            let snapshots: [Arc<dyn Snapshot>; 2] = [Arc::from(source), Arc::from(target)];
+            let run = Run {
+                endpoints: self.endpoints,
+                shapes: self.shapes,
+                snapshots: &snapshots,
+                requests: &requests,
+                request: self.request,
+                control: &control,
+                recipe: self.recipe,
+                confirms: true,
+            };
+            let tally = run.tally().suspecting(memory).confirming(Arc::clone(&known));
+            let (tally, error) = run.part(&plan, scopes.clone(), tally).await;
+            for (side, snapshot) in sides.iter_mut().zip(&snapshots) {
+                side.add(&snapshot.cost());
+            }
+            let tally = match (tally, error) {
+                (_, Some(SideError { side, kind: SideErrorKind::Failed(why) })) => {
+                    return Err(format!("{}: {why}", side.word()));
+                }
+                (_, Some(SideError { side, kind: SideErrorKind::OutOfOrder })) => {
+                    return Err(format!("{}: rows came in another order than before", side.word()));
+                }
+                (Some(_), None) if control.stopped().is_some() => return Err("--deadline passed".into()),
+                (Some(tally), None) => tally,
+                (None, None) => return Err("nothing was read".into()),
+            };
+            let mut tally = tally;
+            let seen = tally.end_of_sieve();
+            // Nobody else holds it any more.
+            let Some(learning) = Arc::get_mut(&mut known) else { return Err("a reader went on".into()) };
+            learning.learn(&seen);
+            if round == rounds || known.late() == known.len() {
+                let late = known.late();
+                tally.completes(first, late, known.is_complete());
+                return Ok((tally, Confirmation { rounds: round, wait: pause, late }));
+            }
+            (scopes, _) = self.scopes(&known, first, files);
+        }
+        Err("no reading was asked for".into())
+    }
 }
 
 /// How far a run came, for the reader; key values identify rows and are no secret of the row.
@@ -218,66 +357,35 @@ struct Run<'a> {
     request: &'a CompareRequest,
     control: &'a Arc<Control>,
     recipe: &'a Arc<Recipe>,
+    /// Whether differences are to be confirmed.
+    confirms: bool,
 }
 
 impl Run<'_> {
+    fn tally(&self) -> Tally {
+        let request = self.request;
+        Tally::new(Arc::clone(self.recipe), request.limit, request.mask, request.keys_only)
+    }
+
     /// Reads and merges everything. The tally holds what was settled, up to the first part that failed.
     async fn once(&self, plan: &Plan) -> (Tally, Option<SideError>) {
-        let empty = || {
-            Tally::new(Arc::clone(self.recipe), self.request.limit, self.request.mask, self.request.keys_only)
-        };
         let borders = self.borders(plan).await;
-        let readers = [Side::Source, Side::Target].map(|side| Arc::new(self.reader(plan, side)));
+        let memory = self.request.memory / SHARE_OF_SUSPECTS;
+        let empty = |memory| if self.confirms { self.tally().suspecting(memory) } else { self.tally() };
         let mut parts: Vec<Option<Tally>> = vec![None; borders.len() + 1];
         let mut first_error: Option<(usize, SideError)> = None;
         let mut tasks = JoinSet::new();
         for (at, scopes) in self.scopes(plan, &borders).into_iter().enumerate() {
-            let readers = readers.clone();
-            let control = Arc::clone(self.control);
-            let keyless = self.recipe.key.is_empty();
-            let mut tally = empty();
-            tasks.spawn(async move {
-                // The readers end with this set, should the run be given up.
-                let mut reading = JoinSet::new();
-                let mut feeds = Vec::new();
-                for (reader, scope) in readers.into_iter().zip(scopes) {
-                    let (send, receive) = channel(WAITING_BATCHES);
-                    reading.spawn(reader.read(scope, send));
-                    feeds.push(receive);
-                }
-                let deadline = control.deadline();
-                let mut merging = tokio::task::spawn_blocking(move || {
-                    let (Some(target), Some(source)) = (feeds.pop(), feeds.pop()) else {
-                        return (tally, None);
-                    };
-                    let error = merge(source, target, keyless, &mut tally, &control).err();
-                    if error.is_some() {
-                        control.fail();
-                    }
-                    (tally, error)
-                });
-                let merged = tokio::select! {
-                    merged = &mut merging => merged,
-                    () = until(deadline) => {
-                        // The kernel may be waiting for a slow server: without readers its feeds end.
-                        reading.abort_all();
-                        merging.await
-                    }
-                };
-                let crashed = reading_crashed(&mut reading).await;
-                (at, merged, crashed)
-            });
+            let part = self.part(plan, scopes.map(|scope| vec![scope]), empty(memory / parts.len()));
+            tasks.spawn(async move { (at, part.await) });
         }
         while let Some(done) = tasks.join_next().await {
             let (at, error) = match done {
-                Ok((at, Ok((tally, error)), crashed)) => {
-                    parts[at] = Some(tally);
-                    (at, error.or(crashed))
+                Ok((at, (tally, error))) => {
+                    parts[at] = tally;
+                    (at, error)
                 }
-                Ok((at, Err(e), _)) => {
-                    (at, Some(SideError::internal(Side::Source, format!("a worker crashed: {e}"))))
-                }
-                Err(e) => (0, Some(SideError::internal(Side::Source, format!("a worker crashed: {e}")))),
+                Err(e) => (0, Some(crashed(&e))),
             };
             if let Some(error) = error
                 && first_error.as_ref().is_none_or(|(first, _)| at < *first)
@@ -286,11 +394,54 @@ impl Run<'_> {
             }
         }
         self.control.forgive();
-        let mut total = empty();
+        let mut total = empty(memory);
         for part in parts.into_iter().flatten() {
             total.append(part);
         }
         (total, first_error.map(|(_, error)| error))
+    }
+
+    /// Reads and merges some scopes of both sides into `tally`, which is lost only if the kernel crashes.
+    fn part(
+        &self,
+        plan: &Plan,
+        scopes: [Vec<Scope>; 2],
+        mut tally: Tally,
+    ) -> impl Future<Output = (Option<Tally>, Option<SideError>)> + Send + 'static {
+        let readers = [Side::Source, Side::Target].map(|side| Arc::new(self.reader(plan, side)));
+        let control = Arc::clone(self.control);
+        let keyless = self.recipe.key.is_empty();
+        async move {
+            // The readers end with this set, should the run be given up.
+            let mut reading = JoinSet::new();
+            let [source, target] = [0, 1].map(|_| channel(WAITING_BATCHES));
+            let feeds = [source.1, target.1];
+            for ((reader, scopes), send) in readers.into_iter().zip(scopes).zip([source.0, target.0]) {
+                reading.spawn(reader.read(scopes, send));
+            }
+            let deadline = control.deadline();
+            let mut merging = tokio::task::spawn_blocking(move || {
+                let [source, target] = feeds;
+                let error = merge(source, target, keyless, &mut tally, &control).err();
+                if error.is_some() {
+                    control.fail();
+                }
+                (tally, error)
+            });
+            let merged = tokio::select! {
+                merged = &mut merging => merged,
+                () = until(deadline) => {
+                    // The kernel may be waiting for a slow server: without readers its feeds end.
+                    reading.abort_all();
+                    merging.await
+                }
+            };
+            let reader_crashed = reading_crashed(&mut reading).await;
+            match merged {
+                Ok((tally, error)) => (Some(tally), error.or(reader_crashed)),
+                Err(e) => (None, Some(crashed(&e))),
+            }
+        }
     }
 
     fn reader(&self, plan: &Plan, side: Side) -> SideReader {
@@ -341,6 +492,10 @@ impl Run<'_> {
             })
             .collect()
     }
+}
+
+fn crashed(error: &tokio::task::JoinError) -> SideError {
+    SideError::internal(Side::Source, format!("a worker crashed: {error}"))
 }
 
 /// Waits until then; for ever without a deadline.

@@ -138,13 +138,19 @@ impl SideReader {
         }
     }
 
-    /// Reads `scope` in key order into `out`. Errors go into `out` as well.
-    pub(crate) async fn read(self: Arc<Self>, scope: Scope, out: Sender<Result<Rows, SideError>>) {
-        let result = if self.delivery == Delivery::Sorted {
-            self.read_sorted(&scope, &out).await
-        } else {
-            self.read_ordered(&scope, &out).await
-        };
+    /// Reads scopes that follow each other in key order into `out`. Errors go into `out` as well.
+    pub(crate) async fn read(self: Arc<Self>, scopes: Vec<Scope>, out: Sender<Result<Rows, SideError>>) {
+        let mut result = Ok(());
+        for scope in &scopes {
+            result = if self.delivery == Delivery::Sorted {
+                self.read_sorted(scope, &out).await
+            } else {
+                self.read_ordered(scope, &out).await
+            };
+            if result.is_err() {
+                break;
+            }
+        }
         if let Err(Broken::Lost(message)) = result {
             let _ = out.send(Err(SideError::internal(self.side, message))).await;
         } else if let Err(Broken::Final(kind)) = result {
@@ -296,6 +302,7 @@ impl SideReader {
         let to = match scope {
             Scope::Whole => None,
             Scope::KeyRange { to, .. } => to.clone(),
+            Scope::Keys { .. } => return scope.clone(),
         };
         Scope::KeyRange { column: column.clone(), from: Some(border), to }
     }

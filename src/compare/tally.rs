@@ -5,9 +5,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::confirm::{Sieve, Standing, Suspects, image};
 use super::digest::RangeDigest;
 use super::request::Mask;
 use super::rows::Rows;
+use super::side::border_of;
+use crate::endpoint::Border;
 use crate::value::canon::Column;
 use crate::value::recipe::{ColumnRule, Recipe};
 use crate::value::same::same;
@@ -93,6 +96,8 @@ pub struct DamagedRange {
     pub to: Values,
     /// Differing rows inside.
     pub rows: u64,
+    /// The leading key column's values at both ends, where it can be cut into ranges.
+    pub(crate) span: Option<(Border, Border)>,
     /// Equal rows between the range before and this one.
     gap: u64,
 }
@@ -130,8 +135,18 @@ pub struct Tally {
     pub same_within_rules: u64,
     /// The last key that was settled.
     pub last_key: Option<Values>,
+    /// Suspects that kept changing while they were looked at again.
+    pub in_flight: u64,
     /// Equal rows since the last range.
     gap: u64,
+    /// What differs, where it is to be confirmed.
+    pub(crate) suspects: Option<Suspects>,
+    /// What differed before, in a reading that confirms.
+    sieve: Option<Sieve>,
+    /// The last suspect that was confirmed.
+    confirmed: Option<usize>,
+    /// The key of the group of rows that is being looked at.
+    group: Option<u64>,
 }
 
 impl Tally {
@@ -156,8 +171,51 @@ impl Tally {
             digests: [RangeDigest::default(); 2],
             same_within_rules: 0,
             last_key: None,
+            in_flight: 0,
             gap: 0,
+            suspects: None,
+            sieve: None,
+            confirmed: None,
+            group: None,
         }
+    }
+
+    /// Remembers what differs, within about `memory` bytes.
+    pub(crate) fn suspecting(mut self, memory: usize) -> Tally {
+        self.suspects = Some(Suspects::within(memory));
+        self
+    }
+
+    /// Counts only what differed before, and still does in the same way.
+    pub(crate) fn confirming(mut self, sieve: Sieve) -> Tally {
+        self.sieve = Some(sieve);
+        self
+    }
+
+    /// Ends a reading that confirms; returns what it saw differ.
+    pub(crate) fn end_of_sieve(&mut self) -> Suspects {
+        self.sieve = None;
+        self.suspects.take().unwrap_or_else(|| Suspects::within(0))
+    }
+
+    /// Makes a reading that confirmed the first one the whole answer; `late` suspects no longer differ,
+    /// and they were all known if `complete`.
+    pub(crate) fn completes(&mut self, first: &Tally, late: u64, complete: bool) {
+        self.equal = first.equal + late;
+        self.same_within_rules = first.same_within_rules;
+        self.digests = first.digests;
+        self.duplicates = first.duplicates.clone();
+        self.duplicate_count = first.duplicate_count;
+        self.last_key = first.last_key.clone();
+        if self.different() == first.different() {
+            // Everything is confirmed. The first reading saw all equal rows between the ranges.
+            self.ranges = first.ranges.clone();
+            self.ranges_merged = first.ranges_merged;
+        } else {
+            // Around suspects that found no room, two ranges may have become one.
+            self.ranges_merged |= !complete;
+        }
+        self.finish();
     }
 
     /// All differing rows.
@@ -167,7 +225,12 @@ impl Tally {
 
     /// Whether anything is wrong.
     pub fn has_drift(&self) -> bool {
-        self.different() > 0 || self.duplicate_count != [0, 0]
+        self.different() > 0 || self.has_duplicates()
+    }
+
+    /// Whether a key stands in several rows.
+    pub fn has_duplicates(&self) -> bool {
+        self.duplicate_count != [0, 0]
     }
 
     /// Rows read on one side.
@@ -222,11 +285,14 @@ impl Tally {
             self.same_within_rules += 1;
             return self.equal();
         }
+        let image = image(Side::Source, source.hash(i)).wrapping_add(image(Side::Target, target.hash(j)));
+        if !self.differs(source, i, image) {
+            return;
+        }
         self.changed += 1;
         for at in &differing {
             self.by_column[*at] += 1;
         }
-        self.damaged(source, i);
         if self.differences.len() < self.limit {
             self.differences.push(Difference {
                 kind: DifferenceKind::Changed,
@@ -240,6 +306,9 @@ impl Tally {
 
     /// A row that one side lacks.
     pub(crate) fn only_in(&mut self, side: Side, rows: &Rows, row: usize) {
+        if !self.differs(rows, row, image(side, rows.hash(row))) {
+            return;
+        }
         let kind = match side {
             Side::Source => {
                 self.only_in_source += 1;
@@ -250,7 +319,6 @@ impl Tally {
                 DifferenceKind::OnlyInTarget
             }
         };
-        self.damaged(rows, row);
         if self.differences.len() < self.limit {
             let values = self.values(rows, row, None);
             let (source, target) = if side == Side::Source { (values, None) } else { (None, values) };
@@ -261,6 +329,7 @@ impl Tally {
 
     /// A key with several rows on one side.
     pub(crate) fn duplicate(&mut self, side: Side, rows: &Rows, row: usize, count: u64) {
+        self.group = Some(rows.key_hash(row));
         self.duplicate_count[side as usize] += 1;
         if self.duplicates[side as usize].len() < self.limit {
             let key = key_values(&self.recipe, rows, row);
@@ -275,19 +344,47 @@ impl Tally {
         }
     }
 
-    fn damaged(&mut self, rows: &Rows, row: usize) {
+    /// Notes a row that differs; false if it does not count, because it is not confirmed.
+    fn differs(&mut self, rows: &Rows, row: usize, image: u64) -> bool {
+        let mut gap = std::mem::take(&mut self.gap);
+        if let Some(suspects) = &mut self.suspects {
+            suspects.add(&self.recipe, rows, row, image, gap);
+        }
+        if let Some(sieve) = &self.sieve {
+            let id = rows.key_hash(row);
+            let in_group = self.recipe.key.is_empty() || self.group == Some(id);
+            match sieve.standing(id, image, in_group) {
+                Standing::Confirmed { at } => {
+                    gap = sieve.gap(self.confirmed, at);
+                    self.confirmed = Some(at);
+                }
+                Standing::Again => {}
+                Standing::InFlight => {
+                    self.in_flight += 1;
+                    return false;
+                }
+                Standing::New => return false,
+            }
+        }
+        self.damaged(rows, row, gap);
+        true
+    }
+
+    fn damaged(&mut self, rows: &Rows, row: usize, gap: u64) {
         if self.recipe.key.is_empty() {
             return;
         }
         let key = key_values(&self.recipe, rows, row);
-        let gap = std::mem::take(&mut self.gap);
+        let border = rows.columns.first().and_then(|column| border_of(column, row));
         match self.ranges.last_mut() {
             Some(last) if gap == 0 => {
                 last.to = key;
                 last.rows += 1;
+                last.span = last.span.take().zip(border).map(|((from, _), to)| (from, to));
             }
             _ => {
-                self.ranges.push(DamagedRange { from: key.clone(), to: key, rows: 1, gap });
+                let span = border.map(|border| (border.clone(), border));
+                self.ranges.push(DamagedRange { from: key.clone(), to: key, rows: 1, span, gap });
                 self.bound_ranges();
             }
         }
@@ -319,6 +416,7 @@ impl Tally {
                     }
                     last.to = range.to;
                     last.rows += range.rows;
+                    last.span = last.span.take().zip(range.span).map(|((from, _), (_, to))| (from, to));
                 }
                 _ => joined.push(range),
             }
@@ -350,11 +448,16 @@ impl Tally {
             self.duplicate_count[side] += other.duplicate_count[side];
             self.digests[side] = self.digests[side].combine(other.digests[side]);
         }
+        if let (Some(mine), Some(more)) = (&mut self.suspects, other.suspects.take()) {
+            mine.append(more, self.gap);
+        }
+        self.in_flight += other.in_flight;
         if let Some(first) = other.ranges.first_mut() {
             first.gap += self.gap;
             if let (0, Some(last)) = (first.gap, self.ranges.last_mut()) {
                 last.to = first.to.clone();
                 last.rows += first.rows;
+                last.span = last.span.take().zip(first.span.clone()).map(|((from, _), (_, to))| (from, to));
                 other.ranges.remove(0);
             }
             self.gap = other.gap;

@@ -108,6 +108,31 @@ pub enum Border {
     Bytes(Vec<u8>),
 }
 
+impl Border {
+    /// The least value behind this one; `None` where there is none.
+    pub(crate) fn successor(&self) -> Option<Border> {
+        Some(match self {
+            Border::Int(n) => Border::Int(n.checked_add(1)?),
+            Border::Date(days) => Border::Date(days.checked_add(1)?),
+            Border::Timestamp(micros) => Border::Timestamp(micros.checked_add(1)?),
+            Border::Uuid(bytes) => Border::Uuid(u128::from_be_bytes(*bytes).checked_add(1)?.to_be_bytes()),
+            Border::Bytes(bytes) => Border::Bytes(bytes.iter().copied().chain([0]).collect()),
+        })
+    }
+
+    /// Whether this value comes before another of its kind.
+    pub(crate) fn is_before(&self, other: &Border) -> bool {
+        match (self, other) {
+            (Border::Int(a), Border::Int(b)) => a < b,
+            (Border::Date(a), Border::Date(b)) => a < b,
+            (Border::Timestamp(a), Border::Timestamp(b)) => a < b,
+            (Border::Uuid(a), Border::Uuid(b)) => a < b,
+            (Border::Bytes(a), Border::Bytes(b)) => a < b,
+            _ => false,
+        }
+    }
+}
+
 /// A part of a table. Ranges hold their start and not their end; an absent end is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
@@ -122,6 +147,29 @@ pub enum Scope {
         /// The least value behind.
         to: Option<Border>,
     },
+    /// The rows with these keys. An engine may deliver others as well (texts that its collation holds for the same, or
+    /// all rows of a file), so that the reader has to look at the keys again.
+    Keys {
+        /// The key's columns, by the names they have on this side.
+        columns: Vec<String>,
+        /// One value per column each.
+        keys: Vec<Vec<Border>>,
+    },
+}
+
+/// A condition for [`Scope::Keys`], from one for a column and a value.
+pub(crate) fn any_of(
+    columns: &[String],
+    keys: &[Vec<Border>],
+    mut equal: impl FnMut(&str, &Border) -> Result<String>,
+) -> Result<String> {
+    let mut out = Vec::with_capacity(keys.len());
+    for key in keys {
+        let parts: Result<Vec<String>> =
+            columns.iter().zip(key).map(|(column, value)| equal(column, value)).collect();
+        out.push(parts?.join(" and "));
+    }
+    Ok(format!("({})", out.join(" or ")))
 }
 
 /// Where a snapshot stands.
@@ -167,6 +215,11 @@ pub trait Endpoint: Send + Sync {
     /// Opens one consistent view of the table. The shape is what `describe` returned; a table that looks different by
     /// now is [`ErrorKind::Data`].
     async fn open(&self, shape: &TableShape, request: ReadRequest) -> Result<Box<dyn Snapshot>>;
+
+    /// Whether nothing can change what it shows: its differences need no confirmation.
+    fn is_immutable(&self) -> bool {
+        false
+    }
 
     /// The statements (or files) that reading `scope` takes, for `--explain`.
     fn explain(&self, shape: &TableShape, request: &ReadRequest, scope: &Scope) -> Vec<String>;

@@ -64,6 +64,7 @@ pub fn compare(outcome: &CompareOutcome, style: Style) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}", headline(outcome, style));
     sides(&mut out, outcome, style);
+    confirmation(&mut out, outcome, style);
     if let Some(tally) = &outcome.tally {
         columns(&mut out, outcome, tally, style);
         differences(&mut out, tally, &Quoting::of(outcome), style);
@@ -87,10 +88,17 @@ pub fn headline(outcome: &CompareOutcome, style: Style) -> String {
             style.paint("1;32", &line)
         }
         Verdict::Drift => style.mark(&format!("drift: {found}")),
+        Verdict::Inconclusive => {
+            let (open, equal) = outcome.tally.as_ref().map_or((0, 0), |t| (t.in_flight, t.equal));
+            let line = format!("inconclusive: {}, {} equal", in_flight(open), rows(equal));
+            style.paint("1;33", &line)
+        }
         Verdict::Incomplete => {
             let missing = outcome.not_compared.iter().filter(|n| n.severity == Severity::Fail).count() as u64;
             let what = counted(missing, "thing was", "things were");
-            let line = if outcome.confirmed_drift() {
+            let line = if outcome.unconfirmed && !outcome.confirmed_drift() {
+                format!("incomplete: {found}, not confirmed; {what} not compared, see below")
+            } else if outcome.confirmed_drift() {
                 format!("incomplete, with drift: {found}; {what} not compared, see below")
             } else {
                 format!("incomplete: {what} not compared, see below; no difference in the rest")
@@ -103,6 +111,10 @@ pub fn headline(outcome: &CompareOutcome, style: Style) -> String {
             style.paint("1;33", &line)
         }
     }
+}
+
+fn in_flight(n: u64) -> String {
+    format!("{} kept changing", rows(n))
 }
 
 fn what_differs(tally: &Tally, outcome: &CompareOutcome) -> String {
@@ -118,7 +130,7 @@ fn what_differs(tally: &Tally, outcome: &CompareOutcome) -> String {
         .filter(|(n, _)| *n > 0)
         .map(|(n, word)| format!("{} {word}", grouped(*n)))
         .collect();
-        let all = tally.equal + different;
+        let all = tally.equal + different + tally.in_flight;
         let verb = if different == 1 { "differs" } else { "differ" };
         parts.push(format!("{} of {} {verb} ({})", grouped(different), rows(all), kinds.join(", ")));
     }
@@ -126,6 +138,9 @@ fn what_differs(tally: &Tally, outcome: &CompareOutcome) -> String {
         if n > 0 {
             parts.push(format!("{} in the {}", counted(n, "duplicate key", "duplicate keys"), side.word()));
         }
+    }
+    if tally.in_flight > 0 {
+        parts.push(in_flight(tally.in_flight));
     }
     if outcome.columns_differ() {
         let n = outcome
@@ -162,6 +177,21 @@ fn sides(out: &mut String, outcome: &CompareOutcome, style: Style) {
             style.faint(&format!("({seconds:.1} s; {})", outcome.reason))
         );
     }
+}
+
+fn confirmation(out: &mut String, outcome: &CompareOutcome, style: Style) {
+    let Some(confirmation) = &outcome.confirmation else { return };
+    let times = match confirmation.rounds {
+        1 => "once".to_string(),
+        2 => "twice".to_string(),
+        n => format!("{n} times"),
+    };
+    let mut line = format!("looked at again {times}, {} s apart", confirmation.wait.as_secs_f64());
+    if confirmation.late > 0 {
+        let verb = if confirmation.late == 1 { "was" } else { "were" };
+        let _ = write!(line, ": {} {verb} only late", rows(confirmation.late));
+    }
+    let _ = writeln!(out, "          {}", style.faint(&line));
 }
 
 fn heading(out: &mut String, text: &str, style: Style) {

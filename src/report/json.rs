@@ -29,7 +29,9 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     doc.insert("rows".into(), rows(tally));
     doc.insert(
         "differences".into(),
-        tally.map_or(json!([]), |t| t.differences.iter().map(difference).collect()),
+        tally.map_or(json!([]), |t| {
+            t.differences.iter().map(|d| difference(d, outcome.confirmation.is_some())).collect()
+        }),
     );
     let truncated = tally.is_some_and(|t| t.different() > t.differences.len() as u64);
     doc.insert("differences_truncated".into(), truncated.into());
@@ -131,22 +133,25 @@ fn columns(outcome: &CompareOutcome) -> Value {
 fn rows(tally: Option<&Tally>) -> Value {
     let count = |of: fn(&Tally) -> u64| tally.map_or(0, of);
     json!({
-        "compared": count(|t| t.equal + t.changed),
+        "compared": count(|t| t.equal + t.changed + t.in_flight),
         "equal": count(|t| t.equal),
         "only_in_source": count(|t| t.only_in_source),
         "only_in_target": count(|t| t.only_in_target),
         "changed": count(|t| t.changed),
-        "in_flight": 0,
+        "in_flight": count(|t| t.in_flight),
         "sampled": false,
     })
 }
 
-fn difference(d: &Difference) -> Value {
+fn difference(d: &Difference, confirmed: bool) -> Value {
     let mut out = Map::new();
     out.insert("kind".into(), d.kind.word().into());
     out.insert("key".into(), Value::Object(d.key.clone()));
     if !d.columns.is_empty() {
         out.insert("columns".into(), json!(d.columns));
+    }
+    if confirmed {
+        out.insert("confirmed_by".into(), "stability".into());
     }
     let side = |values: &Option<Values>| values.clone().map(Value::Object);
     if let Some(source) = side(&d.source) {

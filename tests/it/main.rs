@@ -8,6 +8,7 @@
 )]
 
 mod cases;
+mod confirm;
 mod engines;
 mod faults;
 mod house;

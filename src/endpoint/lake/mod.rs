@@ -84,6 +84,11 @@ impl Endpoint for Lake {
         &self.name
     }
 
+    /// Files are read as they were listed; one that changes is an error.
+    fn is_immutable(&self) -> bool {
+        true
+    }
+
     async fn describe(&self) -> Result<TableShape> {
         Ok(self.look().await?.shape.clone())
     }

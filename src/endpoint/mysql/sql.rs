@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use crate::config::address::Object;
-use crate::endpoint::{APPLICATION_NAME, Border, ReadRequest, Scope};
+use crate::endpoint::{APPLICATION_NAME, Border, ReadRequest, Scope, any_of};
 use crate::value::shape::{ColumnShape, LogicalType, NativeOrder, TableShape};
 use crate::value::{temporal, text};
 
@@ -71,6 +71,10 @@ pub(super) fn scan(
 }
 
 fn range(shape: &TableShape, scope: &Scope) -> Vec<String> {
+    if let Scope::Keys { columns, keys } = scope {
+        let equal = |column: &str, key: &Border| Ok(bound(column, shape.column(column), "=", key));
+        return any_of(columns, keys, equal).into_iter().collect();
+    }
     let Scope::KeyRange { column, from, to } = scope else { return Vec::new() };
     let described = shape.column(column);
     let mut out = Vec::new();
@@ -92,7 +96,7 @@ fn range(shape: &TableShape, scope: &Scope) -> Vec<String> {
 
 fn bound(column: &str, described: Option<&ColumnShape>, operator: &str, border: &Border) -> String {
     let always = |yes: bool| if yes { "1 = 1".to_string() } else { "1 = 0".to_string() };
-    let below = operator == "<";
+    let (below, equal) = (operator == "<", operator == "=");
     let quoted_name = name(column);
     let compare = |literal: String| format!("{quoted_name} {operator} {literal}");
     match border {
@@ -101,7 +105,7 @@ fn bound(column: &str, described: Option<&ColumnShape>, operator: &str, border: 
             Calendar::Real => compare(format!("date'{}'", temporal::format_date(*days))),
             Calendar::Impossible => compare(quoted(&temporal::format_date(*days))),
             Calendar::BehindAll => always(below),
-            Calendar::BeforeAll => always(!below),
+            Calendar::BeforeAll => always(!below && !equal),
         },
         Border::Timestamp(micros) => {
             let text = || temporal::format_timestamp_micros(*micros, false).replace('T', " ");
@@ -110,10 +114,11 @@ fn bound(column: &str, described: Option<&ColumnShape>, operator: &str, border: 
                 Calendar::Real => compare(format!("timestamp'{}'", text())),
                 Calendar::Impossible => compare(quoted(&text())),
                 Calendar::BehindAll => always(below),
-                Calendar::BeforeAll => always(!below),
+                Calendar::BeforeAll => always(!below && !equal),
             }
         }
         Border::Uuid(bytes) => match described.map(|c| &c.logical) {
+            Some(LogicalType::Uuid) if equal => compare(quoted(&text::format_uuid(bytes))),
             // The server keeps uuids in an order of its own; their binary form has the order of the bytes.
             Some(LogicalType::Uuid) => {
                 format!("cast({quoted_name} as binary(16)) {operator} x'{}'", text::hex(bytes))
@@ -129,6 +134,10 @@ fn bound(column: &str, described: Option<&ColumnShape>, operator: &str, border: 
                 Some(ColumnShape { logical: LogicalType::Text { .. }, order: NativeOrder::Bytes, .. }),
                 Ok(_),
             ) => compare(format!("_utf8mb4 x'{}'", text::hex(bytes))),
+            // Equal bytes are equal under every collation.
+            (Some(ColumnShape { logical: LogicalType::Text { .. }, .. }), Ok(_)) if equal => {
+                compare(format!("_utf8mb4 x'{}'", text::hex(bytes)))
+            }
             _ => as_bytes(&quoted_name, operator, bytes),
         },
     }
@@ -246,6 +255,27 @@ mod tests {
             condition("u", Some(Border::Uuid([1; 16])), None)
                 .starts_with("cast(`u` as binary(16)) >= x'0101")
         );
+    }
+
+    #[test]
+    fn keys_are_looked_up_by_equality() {
+        let keys = vec![
+            vec![Border::Int(7), Border::Bytes(b"a'".to_vec())],
+            vec![Border::Int(-8), Border::Bytes(b"\xc3\xa4".to_vec())],
+        ];
+        let scope = Scope::Keys { columns: vec!["id".into(), "ci".into()], keys };
+        assert_eq!(
+            range(&shape(), &scope),
+            ["(`id` = 7 and `ci` = _utf8mb4 x'6127' or `id` = -8 and `ci` = _utf8mb4 x'c3a4')"]
+        );
+        let one = |column: &str, key| {
+            range(&shape(), &Scope::Keys { columns: vec![column.into()], keys: vec![vec![key]] }).join("")
+        };
+        assert_eq!(one("u", Border::Uuid([1; 16])), "(`u` = '01010101-0101-0101-0101-010101010101')");
+        // Days that this engine does not know are in no row.
+        assert_eq!(one("at", Border::Date(i32::MAX)), "(1 = 0)");
+        let before_all = i32::try_from(temporal::days_from_civil(-1, 1, 1)).unwrap();
+        assert_eq!(one("at", Border::Date(before_all)), "(1 = 0)");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::types;
 use crate::config::address::Object;
-use crate::endpoint::{Border, Error, ErrorKind, ReadRequest, Result, Scope};
+use crate::endpoint::{Border, Error, ErrorKind, ReadRequest, Result, Scope, any_of};
 use crate::value::shape::{ColumnShape, LogicalType, NativeOrder, TableShape};
 use crate::value::temporal;
 use crate::value::text;
@@ -82,6 +82,9 @@ pub(super) fn select(
             }
         }
     }
+    if let Scope::Keys { columns, keys } = scope {
+        conditions.push(any_of(columns, keys, |column, key| condition(find(shape, column)?, "=", key))?);
+    }
     if !conditions.is_empty() {
         out.push_str(&format!(" where {}", conditions.join(" and ")));
     }
@@ -147,7 +150,10 @@ fn condition(column: &ColumnShape, operator: &str, border: &Border) -> Result<St
         (LogicalType::Bytes, Border::Uuid(bytes)) => with(&name, bytea(bytes)),
         (LogicalType::Bytes, Border::Bytes(bytes)) => with(&name, bytea(bytes)),
         (LogicalType::Text { .. }, Border::Bytes(bytes)) => match std::str::from_utf8(bytes) {
-            Ok(border) if column.order == NativeOrder::Bytes && !border.contains('\0') => {
+            // Equal bytes are equal under every collation.
+            Ok(border)
+                if (column.order == NativeOrder::Bytes || operator == "=") && !border.contains('\0') =>
+            {
                 with(&name, literal(border))
             }
             // Right for every collation and every border, though no index serves it.
@@ -259,5 +265,9 @@ mod tests {
             assert!(of(c, Border::Bytes(bytes)).unwrap().starts_with("convert_to("));
         }
         assert!(of(&int, Border::Uuid([0; 16])).unwrap_err().contains("cannot be cut"));
+        // Equal bytes are equal under every collation, so that its index serves.
+        let equal = |text: &[u8]| condition(&local, "=", &Border::Bytes(text.to_vec())).unwrap();
+        assert_eq!(equal(b"o'k"), "\"k\"\"1\" = 'o''k'");
+        assert!(equal(b"\0").starts_with("convert_to("));
     }
 }

@@ -119,17 +119,15 @@ fn qualified(object: &Object, column: &str) -> String {
 
 /// The condition of a range. An open start holds NULLs, which SQLite orders first.
 fn range(object: &Object, scope: &Scope) -> Result<Option<String>> {
-    let Scope::KeyRange { column, from, to } = scope else { return Ok(None) };
+    let (column, from, to) = match scope {
+        Scope::Whole => return Ok(None),
+        Scope::KeyRange { column, from, to } => (column, from, to),
+        Scope::Keys { columns, keys } => return keyed(object, columns, keys).map(Some),
+    };
     let column = qualified(object, column);
     let bound = |border: &Border| match border {
         Border::Int(n) => Ok((*n).clamp(i64::MIN.into(), i128::from(i64::MAX) + 1)),
         _ => Err(Error::new(ErrorKind::Usage, "SQLite tables are cut into ranges by whole numbers only")),
-    };
-    // 2^63 is no integer literal, and SQLite would read it as an inexact number.
-    let literal = |n: i128| match i64::try_from(n) {
-        Ok(i64::MIN) => "(-9223372036854775807 - 1)".to_string(),
-        Ok(n) => n.to_string(),
-        Err(_) => "9e99".to_string(),
     };
     Ok(match (from, to) {
         (None, None) => None,
@@ -139,6 +137,29 @@ fn range(object: &Object, scope: &Scope) -> Result<Option<String>> {
             Some(format!("{column} >= {} and {column} < {}", literal(bound(from)?), literal(bound(to)?)))
         }
     })
+}
+
+fn keyed(object: &Object, columns: &[String], keys: &[Vec<Border>]) -> Result<String> {
+    super::any_of(columns, keys, |column, key| {
+        let value = match key {
+            Border::Int(n) => literal(*n),
+            Border::Bytes(text) => match std::str::from_utf8(text) {
+                Ok(text) if !text.contains('\0') => format!("'{}'", text.replace('\'', "''")),
+                _ => return Err(Error::new(ErrorKind::Usage, "SQLite cannot look for such a text")),
+            },
+            _ => return Err(Error::new(ErrorKind::Usage, "SQLite rows are found by numbers and texts only")),
+        };
+        Ok(format!("{} = {value}", qualified(object, column)))
+    })
+}
+
+/// 2^63 is no integer literal, and SQLite would read it as an inexact number.
+fn literal(n: i128) -> String {
+    match i64::try_from(n) {
+        Ok(i64::MIN) => "(-9223372036854775807 - 1)".to_string(),
+        Ok(n) => n.to_string(),
+        Err(_) => "9e99".to_string(),
+    }
 }
 
 #[cfg(test)]

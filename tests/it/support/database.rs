@@ -106,7 +106,8 @@ async fn postgres_connect(url: &Url) -> PgConnection {
     options.connect().await.expect("a connection to the PostgreSQL server of tests/run.sh")
 }
 
-fn postgres_execute(url: &Url, sql: &str) {
+/// Runs any number of statements on a PostgreSQL server.
+pub fn postgres_execute(url: &Url, sql: &str) {
     block_on(async {
         let mut connection = postgres_connect(url).await;
         sqlx::raw_sql(AssertSqlSafe(sql))
