@@ -7,11 +7,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::confirm::{Sieve, Standing, Suspects, image};
 use super::digest::RangeDigest;
+use super::pattern::{Guesses, Pattern, RUN};
 use super::request::Mask;
 use super::rows::Rows;
 use super::side::border_of;
 use crate::endpoint::Border;
 use crate::value::canon::Column;
+use crate::value::guess::{Guess, guesses};
 use crate::value::recipe::{ColumnRule, Recipe};
 use crate::value::same::same;
 use crate::value::show;
@@ -96,10 +98,19 @@ pub struct DamagedRange {
     pub to: Values,
     /// Differing rows inside.
     pub rows: u64,
+    /// How many of them only the source, or only the target has.
+    pub(crate) only: [u64; 2],
     /// The leading key column's values at both ends, where it can be cut into ranges.
     pub(crate) span: Option<(Border, Border)>,
     /// Equal rows between the range before and this one.
     gap: u64,
+}
+
+impl DamagedRange {
+    fn add(&mut self, only: [u64; 2]) {
+        self.only[0] += only[0];
+        self.only[1] += only[1];
+    }
 }
 
 /// Everything found in some part of the tables.
@@ -143,6 +154,7 @@ pub struct Tally {
     pub(crate) suspects: Option<Suspects>,
     /// What differed before, in a reading that confirms.
     sieve: Option<Sieve>,
+    guesses: Guesses,
     /// The last suspect that was confirmed.
     confirmed: Option<usize>,
     /// The key of the group of rows that is being looked at.
@@ -175,6 +187,7 @@ impl Tally {
             gap: 0,
             suspects: None,
             sieve: None,
+            guesses: Guesses::default(),
             confirmed: None,
             group: None,
         }
@@ -216,6 +229,27 @@ impl Tally {
             self.ranges_merged |= !complete;
         }
         self.finish();
+    }
+
+    /// What the differences have in common, by column, then whole rows.
+    pub fn patterns(&self) -> Vec<Pattern> {
+        let columns: Vec<String> = self.recipe.values.iter().map(|rule| rule.name.clone()).collect();
+        let mut patterns = self.guesses.patterns(&columns, &self.by_column);
+        let missing: Vec<&DamagedRange> =
+            self.ranges.iter().filter(|r| r.rows >= RUN && r.only[0] == r.rows).collect();
+        let whole = |pattern, detail, rows| Pattern { column: None, pattern, detail, rows };
+        if !missing.is_empty() {
+            let detail = match missing.as_slice() {
+                [_] => "one run of rows that only the source has".to_string(),
+                several => format!("{} runs of rows that only the source has", several.len()),
+            };
+            patterns.push(whole("missing_range", detail, missing.iter().map(|r| r.rows).sum()));
+        }
+        if self.only_in_target > 0 {
+            let detail = "rows that only the target has".to_string();
+            patterns.push(whole("surplus_rows", detail, self.only_in_target));
+        }
+        patterns
     }
 
     /// All differing rows.
@@ -286,12 +320,13 @@ impl Tally {
             return self.equal();
         }
         let image = image(Side::Source, source.hash(i)).wrapping_add(image(Side::Target, target.hash(j)));
-        if !self.differs(source, i, image) {
+        if !self.differs(None, source, i, image) {
             return;
         }
         self.changed += 1;
         for at in &differing {
             self.by_column[*at] += 1;
+            self.guesses.add(*at, guesses_of(&recipe, *at, &differing, source, i, target, j), 1);
         }
         if self.differences.len() < self.limit {
             self.differences.push(Difference {
@@ -306,7 +341,7 @@ impl Tally {
 
     /// A row that one side lacks.
     pub(crate) fn only_in(&mut self, side: Side, rows: &Rows, row: usize) {
-        if !self.differs(rows, row, image(side, rows.hash(row))) {
+        if !self.differs(Some(side), rows, row, image(side, rows.hash(row))) {
             return;
         }
         let kind = match side {
@@ -345,7 +380,7 @@ impl Tally {
     }
 
     /// Notes a row that differs; false if it does not count, because it is not confirmed.
-    fn differs(&mut self, rows: &Rows, row: usize, image: u64) -> bool {
+    fn differs(&mut self, only: Option<Side>, rows: &Rows, row: usize, image: u64) -> bool {
         let mut gap = std::mem::take(&mut self.gap);
         if let Some(suspects) = &mut self.suspects {
             suspects.add(&self.recipe, rows, row, image, gap);
@@ -366,25 +401,27 @@ impl Tally {
                 Standing::New => return false,
             }
         }
-        self.damaged(rows, row, gap);
+        self.damaged(only, rows, row, gap);
         true
     }
 
-    fn damaged(&mut self, rows: &Rows, row: usize, gap: u64) {
+    fn damaged(&mut self, only: Option<Side>, rows: &Rows, row: usize, gap: u64) {
         if self.recipe.key.is_empty() {
             return;
         }
         let key = key_values(&self.recipe, rows, row);
         let border = rows.columns.first().and_then(|column| border_of(column, row));
+        let only = [Side::Source, Side::Target].map(|side| u64::from(only == Some(side)));
         match self.ranges.last_mut() {
             Some(last) if gap == 0 => {
                 last.to = key;
                 last.rows += 1;
+                last.add(only);
                 last.span = last.span.take().zip(border).map(|((from, _), to)| (from, to));
             }
             _ => {
                 let span = border.map(|border| (border.clone(), border));
-                self.ranges.push(DamagedRange { from: key.clone(), to: key, rows: 1, span, gap });
+                self.ranges.push(DamagedRange { from: key.clone(), to: key, rows: 1, only, span, gap });
                 self.bound_ranges();
             }
         }
@@ -416,6 +453,7 @@ impl Tally {
                     }
                     last.to = range.to;
                     last.rows += range.rows;
+                    last.add(range.only);
                     last.span = last.span.take().zip(range.span).map(|((from, _), (_, to))| (from, to));
                 }
                 _ => joined.push(range),
@@ -452,11 +490,13 @@ impl Tally {
             mine.append(more, self.gap);
         }
         self.in_flight += other.in_flight;
+        self.guesses.append(std::mem::take(&mut other.guesses));
         if let Some(first) = other.ranges.first_mut() {
             first.gap += self.gap;
             if let (0, Some(last)) = (first.gap, self.ranges.last_mut()) {
                 last.to = first.to.clone();
                 last.rows += first.rows;
+                last.add(first.only);
                 last.span = last.span.take().zip(first.span.clone()).map(|((from, _), (_, to))| (from, to));
                 other.ranges.remove(0);
             }
@@ -490,6 +530,31 @@ impl Tally {
             Mask::Hash => show::text_of(rule, column, row)
                 .map_or(Value::Null, |text| format!("xxh3:{:016x}", xxh3_64(text.as_bytes())).into()),
         }
+    }
+}
+
+/// What may have made the target's value of a differing column.
+fn guesses_of(
+    recipe: &Recipe,
+    at: usize,
+    differing: &[usize],
+    source: &Rows,
+    i: usize,
+    target: &Rows,
+    j: usize,
+) -> Vec<Guess> {
+    let rule = &recipe.values[at];
+    let [of_source, of_target] = [source, target].map(|rows| &rows.columns[recipe.key.len()..]);
+    let swapped = |other: usize| {
+        recipe.values[other].common == rule.common
+            && same(rule, &of_source[at], i, &of_target[other], j)
+            && same(rule, &of_source[other], i, &of_target[at], j)
+    };
+    match differing.iter().find(|other| **other != at && swapped(**other)) {
+        // Named once, at the first of the two.
+        Some(other) if *other < at => Vec::new(),
+        Some(other) => vec![Guess::Swapped(*other)],
+        None => guesses(rule, &of_source[at], i, &of_target[at], j),
     }
 }
 

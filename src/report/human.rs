@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::compare::{CompareOutcome, Difference, DifferenceKind, Explanation, Side, Tally, Values, Verdict};
+use crate::compare::{
+    CompareOutcome, Difference, DifferenceKind, Explanation, Pattern, Side, Tally, Values, Verdict,
+};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::Common;
 
@@ -67,6 +69,7 @@ pub fn compare(outcome: &CompareOutcome, style: Style) -> String {
     confirmation(&mut out, outcome, style);
     if let Some(tally) = &outcome.tally {
         columns(&mut out, outcome, tally, style);
+        patterns(&mut out, tally, style);
         differences(&mut out, tally, &Quoting::of(outcome), style);
         duplicates(&mut out, tally, style);
         ranges(&mut out, tally, style);
@@ -212,6 +215,26 @@ fn columns(out: &mut String, outcome: &CompareOutcome, tally: &Tally, style: Sty
         let types =
             style.faint(&format!("{source} → {target}, compared as {}", recipe.values[*at].compared_as()));
         let _ = writeln!(out, "  {name:width$}  {}  {types}", rows(**n));
+    }
+}
+
+fn patterns(out: &mut String, tally: &Tally, style: Style) {
+    let patterns = tally.patterns();
+    if patterns.is_empty() {
+        return;
+    }
+    heading(out, "what they have in common", style);
+    let name = |p: &Pattern| p.column.as_deref().map_or("rows".to_string(), visible);
+    let width = patterns.iter().map(|p| name(p).chars().count()).max().unwrap_or(0);
+    for p in &patterns {
+        let _ = writeln!(
+            out,
+            "  {:width$}  {}: {}  {}",
+            name(p),
+            p.pattern.replace('_', " "),
+            p.detail,
+            rows(p.rows)
+        );
     }
 }
 

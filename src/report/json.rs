@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::compare::{CompareOutcome, Difference, DuplicateKey, NotCompared, Tally, Values};
+use crate::compare::{CompareOutcome, Difference, DuplicateKey, NotCompared, Pattern, Tally, Values};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::VERSION;
 
@@ -44,7 +44,7 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     });
     doc.insert("ranges".into(), ranges.into());
     doc.insert("ranges_merged".into(), tally.is_some_and(|t| t.ranges_merged).into());
-    doc.insert("patterns".into(), json!([]));
+    doc.insert("patterns".into(), tally.map_or(json!([]), |t| t.patterns().iter().map(pattern).collect()));
     doc.insert("schema".into(), findings(outcome));
     doc.insert("not_compared".into(), outcome.not_compared.iter().map(not_compared).collect());
     doc.insert("hops".into(), json!([]));
@@ -161,6 +161,10 @@ fn difference(d: &Difference, confirmed: bool) -> Value {
         out.insert("target".into(), target);
     }
     Value::Object(out)
+}
+
+fn pattern(p: &Pattern) -> Value {
+    json!({ "column": p.column, "pattern": p.pattern, "detail": p.detail, "rows": p.rows })
 }
 
 fn duplicate(d: &DuplicateKey) -> Value {

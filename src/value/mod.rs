@@ -6,6 +6,7 @@
 
 pub mod canon;
 pub mod decimal;
+pub mod guess;
 pub mod hash;
 pub mod json;
 pub mod keys;

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::database::{MySql, Postgres, Sqlite, mysql_execute, postgres_execute};
-use crate::support::drift::Drift;
+use crate::support::drift::{Drift, Running};
 use crate::support::eventually;
+use crate::support::proxy::{Cut, Proxy};
 
 fn confirming(source: &str, target: &str, wait: &str) -> Drift {
     Drift::compare(source, target).args(["--consistency", "confirm", "--confirm-wait", wait])
@@ -180,16 +181,14 @@ impl Live {
         (format!("{}#t", self.source.url()), format!("{}#t", self.target.url()))
     }
 
-    fn sessions(&self) -> usize {
-        let query = "select pid::bigint from pg_stat_activity
-                     where application_name = 'drift' and datname = current_database()";
-        self.source.numbers(query).len()
-    }
-
-    /// Waits until the first reading is over: drift holds no session while it waits.
-    fn after_first_reading(&self) {
-        eventually("drift's first reading", || self.sessions() > 0);
-        eventually("the end of drift's first reading", || self.sessions() == 0);
+    /// A call whose first reading has just ended, so that what happens now is seen by the next one only.
+    fn after_first_reading(&self, args: &[&str]) -> (Running, Proxy) {
+        let watched = Proxy::in_front_of(&self.target.url(), Cut::Once, u64::MAX);
+        let target = format!("{}#t", watched.url(self.target.url()));
+        let running = confirming(&self.addresses().0, &target, "4s").args(args).spawn();
+        // One connection describes the table, the other holds the snapshot.
+        eventually("the end of drift's first reading", || watched.ended() == 2);
+        (running, watched)
     }
 }
 
@@ -199,9 +198,7 @@ fn a_row_that_is_late_is_no_difference() {
     live.source.execute(
         "update t set v = 1 where id in (5, 6); delete from t where id = 7; insert into t values (1001, 3)",
     );
-    let (source, target) = live.addresses();
-    let running = confirming(&source, &target, "4s").args(["-o", "json"]).spawn();
-    live.after_first_reading();
+    let (running, _proxy) = live.after_first_reading(&["-o", "json"]);
     live.target.execute_all(
         [
             "update t set v = 1 where id in (5, 6)",
@@ -221,9 +218,7 @@ fn a_late_row_does_not_hide_a_wrong_one() {
     let live = Live::with_equal_rows(1000);
     live.source.execute("update t set v = 1 where id in (5, 6, 7)");
     live.target.execute("update t set v = 9 where id = 6");
-    let (source, target) = live.addresses();
-    let running = confirming(&source, &target, "4s").args(["--confirm-rounds", "2"]).spawn();
-    live.after_first_reading();
+    let (running, _proxy) = live.after_first_reading(&["--confirm-rounds", "2"]);
     live.target.execute("update t set v = 1 where id in (5, 7)");
     let outcome = running.wait().expect_code(1);
     let first = outcome.stdout.lines().next().unwrap_or_default();
@@ -270,8 +265,7 @@ fn what_could_not_be_looked_at_again_is_not_confirmed() {
             assert_eq!(outcome.json()["confirmed_drift"], false, "{outcome}");
         }
     }
-    let running = confirming(&source, &target, "4s").args(["-o", "json"]).spawn();
-    live.after_first_reading();
+    let (running, _proxy) = live.after_first_reading(&["-o", "json"]);
     live.target.execute("drop table t");
     let outcome = running.wait().expect_code(3);
     assert_eq!(outcome.json()["confirmed_drift"], false, "{outcome}");

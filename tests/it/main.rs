@@ -13,6 +13,7 @@ mod engines;
 mod faults;
 mod house;
 mod memory;
+mod patterns;
 mod real;
 mod support;
 mod traps;
