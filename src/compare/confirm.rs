@@ -243,8 +243,14 @@ impl Known {
     }
 
     /// What to read again, the same on both sides, in key order; and whether it is found by key.
-    pub(crate) fn scopes(&self, plan: &Plan, ranges: &[DamagedRange]) -> ([Vec<Scope>; 2], bool) {
-        let few = self.complete && self.suspects.len() <= BY_KEY;
+    /// `found` tells whether both engines surely find what they are asked for by key.
+    pub(crate) fn scopes(
+        &self,
+        plan: &Plan,
+        ranges: &[DamagedRange],
+        found: bool,
+    ) -> ([Vec<Scope>; 2], bool) {
+        let few = found && self.complete && self.suspects.len() <= BY_KEY;
         let open = self.suspects.iter().zip(&self.settled).filter(|(_, settled)| !**settled);
         let keys: Option<Vec<&[Border]>> = open.map(|(suspect, _)| suspect.key.as_deref()).collect();
         let by_key = keys.filter(|_| few && plan.recipe.key.iter().all(can_be_looked_up));

@@ -240,7 +240,14 @@ struct Again<'a> {
 impl Again<'_> {
     /// What to read again. Files have nothing to look keys up by; what is no suspect counts for nothing.
     fn scopes(&self, known: &Known, first: &Tally, files: [bool; 2]) -> ([Vec<Scope>; 2], bool) {
-        let (mut scopes, by_key) = known.scopes(self.plan, &first.ranges);
+        // A row that a look-up misses would look like one that is gone. SQLite converts what is compared with a column
+        // to its declared type in tables only, and only those have a primary key.
+        let found = [Side::Source, Side::Target].into_iter().all(|side| {
+            let (shape, key) = (&self.shapes[side as usize], &self.plan.keys[side as usize]);
+            let is_untyped = |k: &String| shape.column(k).is_some_and(|c| c.logical.is_untyped());
+            files[side as usize] || key.iter().all(|k| !is_untyped(k) || shape.primary_key.contains(k))
+        });
+        let (mut scopes, by_key) = known.scopes(self.plan, &first.ranges, found);
         for (scopes, is_file) in scopes.iter_mut().zip(files) {
             if is_file {
                 *scopes = vec![Scope::Whole];

@@ -242,7 +242,7 @@ fn a_row_that_keeps_changing_is_inconclusive() {
             }
         })
     };
-    let (outcome, report) = confirming(&source, &target, "300ms").run_json();
+    let (outcome, report) = confirming(&source, &target, "1s").run_json();
     going.store(false, Ordering::SeqCst);
     writer.join().expect("the writer's end");
     assert_eq!(outcome.code, 4, "{outcome}");

@@ -13,7 +13,7 @@ use crate::support::drift::{Drift, Outcome};
 use crate::support::eventually;
 use crate::support::proxy::{Cut, Proxy};
 
-/// Enough rows that their bytes do not fit into the buffers between a server and drift.
+/// So many rows of 500 bytes do not fit into the buffers between a server and drift (the kernel may take 10 MB).
 const ROWS: u64 = 60_000;
 /// So many bytes of a server are surely rows, and surely not all of them.
 const AMID_THE_ROWS: u64 = 1_000_000;
@@ -29,12 +29,12 @@ impl Servers {
         let (postgres, mysql) = (Postgres::fresh(), MySql::fresh());
         postgres.execute(&format!(
             "create table numbers (id int primary key, pad text);
-             insert into numbers select n, repeat('x', 100) from generate_series(1, {ROWS}) n;
+             insert into numbers select n, repeat('x', 500) from generate_series(1, {ROWS}) n;
              create table other (n int)"
         ));
         mysql.execute(&format!(
             "create table numbers (id int primary key, pad text);
-             insert into numbers select seq, repeat('x', 100) from seq_1_to_{ROWS};
+             insert into numbers select seq, repeat('x', 500) from seq_1_to_{ROWS};
              create table other (n int)"
         ));
         Servers { postgres, mysql }
@@ -182,8 +182,8 @@ fn a_disk_that_is_full_while_rows_are_spilled() {
 #[test]
 fn a_table_that_is_altered_or_dropped_after_it_was_described() {
     let alter = "alter table numbers drop column pad";
-    let retype = "alter table numbers alter column pad type varchar(200)";
-    let modify = "alter table numbers modify pad varchar(200)";
+    let retype = "alter table numbers alter column pad type varchar(900)";
+    let modify = "alter table numbers modify pad varchar(900)";
     let drop = "drop table numbers";
     for (server, changes) in
         [(Server::Postgres, [alter, retype, drop]), (Server::MySql, [alter, modify, drop])]
