@@ -22,7 +22,7 @@ use crate::value::shape::TableShape;
 /// Below this number of rows more than one connection does not pay.
 const ROWS_WORTH_A_THREAD: u64 = 100_000;
 /// What part of the memory suspects may take, per list.
-const SHARE_OF_SUSPECTS: usize = 16;
+const SHARE_OF_SUSPECTS: usize = 32;
 /// Batches that may wait between a reader and the kernel.
 const WAITING_BATCHES: usize = 2;
 
@@ -142,6 +142,7 @@ pub async fn compare(
             control: &control,
             recipe: &recipe,
             confirms: confirm.is_some(),
+            again: false,
         };
         let (tally, error) = run.once(&plan).await;
         match error {
@@ -306,6 +307,7 @@ impl Again<'_> {
                 control: &control,
                 recipe: self.recipe,
                 confirms: true,
+                again: true,
             };
             let tally = run.tally().suspecting(memory).confirming(Arc::clone(&known));
             let (tally, error) = run.part(&plan, scopes.clone(), tally).await;
@@ -366,6 +368,8 @@ struct Run<'a> {
     recipe: &'a Arc<Recipe>,
     /// Whether differences are to be confirmed.
     confirms: bool,
+    /// Whether this reading confirms another.
+    again: bool,
 }
 
 impl Run<'_> {
@@ -462,8 +466,9 @@ impl Run<'_> {
             Arc::clone(self.recipe),
             plan.keys[at].clone(),
             plan.deliveries[at],
-            // Two fifths are left for the batches on their way and for the merge of the runs.
-            self.request.memory / 5 * 3 / sorts,
+            // Two fifths are left for the batches on their way and for the merge of the runs; and what the first reading
+            // took is not all given back when another one follows.
+            self.request.memory / 5 * 3 / sorts / if self.again { 4 } else { 1 },
             self.request.retries,
             Arc::clone(self.control),
             Arc::clone(&self.snapshots[at]),
