@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::confirm::{Sieve, Standing, Suspects, image};
+use super::confirm::{Sieve, Standing, Suspects, image, key_of};
 use super::digest::RangeDigest;
 use super::pattern::{Guesses, Pattern, RUN};
 use super::request::Mask;
@@ -382,24 +382,26 @@ impl Tally {
     /// Notes a row that differs; false if it does not count, because it is not confirmed.
     fn differs(&mut self, only: Option<Side>, rows: &Rows, row: usize, image: u64) -> bool {
         let mut gap = std::mem::take(&mut self.gap);
-        if let Some(suspects) = &mut self.suspects {
-            suspects.add(&self.recipe, rows, row, image, gap);
+        let id = rows.key_hash(row);
+        let in_group = self.recipe.key.is_empty() || self.group == Some(id);
+        let standing = self.sieve.as_ref().map(|sieve| sieve.standing(id, image, in_group));
+        // What did not differ at first must not take the room of what did.
+        if let (Some(suspects), Some(Standing::Confirmed { .. } | Standing::InFlight) | None) =
+            (&mut self.suspects, standing)
+        {
+            suspects.add(id, image, gap, || key_of(&self.recipe, rows, row));
         }
-        if let Some(sieve) = &self.sieve {
-            let id = rows.key_hash(row);
-            let in_group = self.recipe.key.is_empty() || self.group == Some(id);
-            match sieve.standing(id, image, in_group) {
-                Standing::Confirmed { at } => {
-                    gap = sieve.gap(self.confirmed, at);
-                    self.confirmed = Some(at);
-                }
-                Standing::Again => {}
-                Standing::InFlight => {
-                    self.in_flight += 1;
-                    return false;
-                }
-                Standing::New => return false,
+        match standing {
+            Some(Standing::Confirmed { at }) => {
+                gap = self.sieve.as_ref().map_or(gap, |sieve| sieve.gap(self.confirmed, at));
+                self.confirmed = Some(at);
             }
+            Some(Standing::InFlight) => {
+                self.in_flight += 1;
+                return false;
+            }
+            Some(Standing::New) => return false,
+            Some(Standing::Again) | None => {}
         }
         self.damaged(only, rows, row, gap);
         true

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::support::database::{MySql, Postgres, Sqlite, mysql_execute, postgres_execute};
 use crate::support::drift::{Drift, Running};
 use crate::support::eventually;
+use crate::support::parquet::{self, Cell};
 use crate::support::proxy::{Cut, Proxy};
 
 fn confirming(source: &str, target: &str, wait: &str) -> Drift {
@@ -157,6 +158,23 @@ fn a_file_has_nothing_to_look_keys_up_by() {
     std::fs::write(&other, "id,v\n5,6\n").expect("a file");
     let outcome = confirming(&path, &other.display().to_string(), "1h").args(["-k", "id"]).run();
     assert_eq!(outcome.code, 1, "{outcome}");
+}
+
+#[test]
+fn rows_that_are_no_suspects_take_no_room_from_those_that_are() {
+    let source = Postgres::fresh();
+    source.execute(
+        "create table t (id int primary key, v int); insert into t select n, n from generate_series(1, 9000) n",
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.parquet");
+    let rows: Vec<Vec<Cell>> =
+        (1..=9000).map(|n| vec![Cell::Int(n), Cell::Int(if n > 8990 { 0 } else { n })]).collect();
+    parquet::write(&path, "required int32 id; optional int32 v;", &rows);
+    // A file is read whole again, so that most of its rows stand alone beside the few that are looked up.
+    let (source, target) = (format!("{}#t", source.url()), path.display().to_string());
+    let report = changes_nothing_at_rest(&source, &target, &["-k", "id", "--memory", "8MiB"]);
+    assert_eq!((&report["rows"]["changed"], &report["rows"]["equal"]), (&10.into(), &8990.into()));
 }
 
 /// Two equal tables, and a way to do something right after drift's first reading.
