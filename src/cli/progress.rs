@@ -82,11 +82,11 @@ fn totals(control: &Control) -> (u64, u64) {
 /// `1,200,000 rows, 350,000 rows/s, 12 s left`, then `1,200,000 rows; looking again at what differs`.
 fn line(control: &Control, started: Instant) -> String {
     let (done, expected) = totals(control);
-    let rate = done as f64 / started.elapsed().as_secs_f64().max(0.001);
-    let mut text = format!("{} rows, {} rows/s", grouped(done), grouped(rate as u64));
     if control.looking_again.load(Ordering::Relaxed) {
         return format!("{} rows; looking again at what differs", grouped(done));
     }
+    let rate = done as f64 / started.elapsed().as_secs_f64().max(0.001);
+    let mut text = format!("{} rows, {} rows/s", grouped(done), grouped(rate as u64));
     if expected > done && rate > 1.0 {
         text.push_str(&format!(", {} s left", grouped(((expected - done) as f64 / rate).ceil() as u64)));
     }

@@ -7,11 +7,11 @@
 //! equal. Only durations are measured here, never times of day.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::DataType;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::plan::Plan;
 use super::rows::Rows;
@@ -100,11 +100,7 @@ impl Suspects {
 
 /// What a row of one side adds to the image of its key; sums do not depend on the order of rows.
 pub(crate) fn image(side: Side, hash: u64) -> u64 {
-    // The finaliser of splitmix64, so that sums of several rows do not cancel out.
-    let z = hash ^ if side == Side::Source { 0x9e37_79b9_7f4a_7c15 } else { 0x6a09_e667_f3bc_c909 };
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    xxh3_64_with_seed(&hash.to_le_bytes(), side as u64)
 }
 
 /// The key's values as an engine can look for them.
@@ -115,10 +111,9 @@ pub(crate) fn key_of(recipe: &Recipe, rows: &Rows, row: usize) -> Option<Box<[Bo
     let columns = recipe.key.iter().zip(&rows.columns);
     columns
         .map(|(rule, column)| match column.values.data_type() {
-            DataType::Utf8 if rule.common == Common::Text && !column.is_null(row) => {
-                let text =
-                    column.values.is_valid(row).then(|| column.values.as_string::<i32>().value(row))?;
-                Some(Border::Bytes(text.as_bytes().to_vec()))
+            DataType::Utf8 if rule.common == Common::Text => {
+                let text = || column.values.as_string::<i32>().value(row).as_bytes().to_vec();
+                column.values.is_valid(row).then(|| Border::Bytes(text()))
             }
             _ => border_of(column, row),
         })
@@ -148,7 +143,7 @@ fn can_be_looked_up(rule: &ColumnRule) -> bool {
 /// What a row that differs again is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// As it was in all readings; `gap` equal rows lie between it and the confirmed suspect before.
+    /// As it was in all readings; its place among the suspects.
     Confirmed { at: usize },
     /// One of those that found no room: it differs again.
     Again,
@@ -159,7 +154,7 @@ pub(crate) enum Standing {
 }
 
 /// The suspects on their way through the readings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Known {
     suspects: Vec<Suspect>,
     /// Whether a suspect's image has changed.
@@ -269,12 +264,15 @@ impl Known {
             .collect();
         match spans.filter(|_| plan.divisible) {
             Some(spans) => {
+                let spans = joined(spans);
                 let scopes = [Side::Source, Side::Target].map(|side| {
                     let column = plan.keys[side as usize].first().cloned().unwrap_or_default();
-                    joined(spans.clone())
-                        .into_iter()
-                        .map(|(from, to)| Scope::KeyRange { column: column.clone(), from: Some(from), to })
-                        .collect()
+                    let range = |(from, to): &(Border, Option<Border>)| Scope::KeyRange {
+                        column: column.clone(),
+                        from: Some(from.clone()),
+                        to: to.clone(),
+                    };
+                    spans.iter().map(range).collect()
                 });
                 (scopes, false)
             }
@@ -295,9 +293,6 @@ fn joined(spans: Vec<(Border, Option<Border>)>) -> Vec<(Border, Option<Border>)>
     }
     out
 }
-
-/// A sieve that several tallies share.
-pub(crate) type Sieve = Arc<Known>;
 
 #[cfg(test)]
 mod tests {

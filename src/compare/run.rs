@@ -141,10 +141,10 @@ pub async fn compare(
             request,
             control: &control,
             recipe: &recipe,
-            confirms: confirm.is_some(),
-            again: false,
+            // Two fifths are left for the batches on their way and for the merge of the runs.
+            sort_memory: request.memory / 5 * 3,
         };
-        let (tally, error) = run.once(&plan).await;
+        let (tally, error) = run.once(&plan, confirm.is_some()).await;
         match error {
             // The promise of an order was not kept: sort that side, and read both again from the same snapshots.
             Some(SideError { side, kind: SideErrorKind::OutOfOrder }) => {
@@ -267,12 +267,13 @@ impl Again<'_> {
         sides: &mut [SideOutcome; 2],
     ) -> Result<(Tally, Confirmation), String> {
         let memory = self.request.memory / SHARE_OF_SUSPECTS;
-        let mut known = Arc::new(Known::new(suspects));
+        let mut known = Known::new(suspects);
         let files = self.endpoints.each_ref().map(|endpoint| endpoint.is_immutable());
         let (mut scopes, by_key) = self.scopes(&known, first, files);
         // What takes more than some look-ups is read once more only, after the time that all readings would have taken.
         let Confirm { rounds, wait } = self.confirm;
-        let (rounds, pause) = if by_key && files == [false; 2] { (rounds, wait) } else { (1, wait * rounds) };
+        let (rounds, pause) =
+            if by_key && files == [false; 2] { (rounds, wait) } else { (1, wait.saturating_mul(rounds)) };
         let mut plan = self.plan.clone();
         plan.divisible = false;
         for (delivery, is_file) in plan.deliveries.iter_mut().zip(files) {
@@ -286,7 +287,7 @@ impl Again<'_> {
         let mut before = opened;
         for round in 1..=rounds {
             tokio::select! {
-                () = tokio::time::sleep_until((before + pause).into()) => {}
+                () = tokio::time::sleep(pause.saturating_sub(before.elapsed())) => {}
                 () = until(control.deadline()) => return Err("--deadline passed".into()),
             }
             let [a, b] = requests.clone();
@@ -306,15 +307,15 @@ impl Again<'_> {
                 request: self.request,
                 control: &control,
                 recipe: self.recipe,
-                confirms: true,
-                again: true,
+                // What the first reading took is not all given back to the system.
+                sort_memory: self.request.memory / 5 * 3 / 4,
             };
-            let tally = run.tally().suspecting(memory).confirming(Arc::clone(&known));
+            let tally = run.tally().suspecting(memory).confirming(known);
             let (tally, error) = run.part(&plan, scopes.clone(), tally).await;
             for (side, snapshot) in sides.iter_mut().zip(&snapshots) {
                 side.add(&snapshot.cost());
             }
-            let tally = match (tally, error) {
+            let mut tally = match (tally, error) {
                 (_, Some(SideError { side, kind: SideErrorKind::Failed(why) })) => {
                     return Err(format!("{}: {why}", side.word()));
                 }
@@ -325,11 +326,7 @@ impl Again<'_> {
                 (Some(tally), None) => tally,
                 (None, None) => return Err("nothing was read".into()),
             };
-            let mut tally = tally;
-            let seen = tally.end_of_sieve();
-            // Nobody else holds it any more.
-            let Some(learning) = Arc::get_mut(&mut known) else { return Err("a reader went on".into()) };
-            learning.learn(&seen);
+            known = tally.end_of_sieve().ok_or("nothing was looked for")?;
             if round == rounds || known.late() == known.len() {
                 let late = known.late();
                 tally.completes(first, late, known.is_complete());
@@ -366,10 +363,8 @@ struct Run<'a> {
     request: &'a CompareRequest,
     control: &'a Arc<Control>,
     recipe: &'a Arc<Recipe>,
-    /// Whether differences are to be confirmed.
-    confirms: bool,
-    /// Whether this reading confirms another.
-    again: bool,
+    /// What the sorts of both sides may hold together, in bytes.
+    sort_memory: usize,
 }
 
 impl Run<'_> {
@@ -379,10 +374,10 @@ impl Run<'_> {
     }
 
     /// Reads and merges everything. The tally holds what was settled, up to the first part that failed.
-    async fn once(&self, plan: &Plan) -> (Tally, Option<SideError>) {
+    async fn once(&self, plan: &Plan, confirms: bool) -> (Tally, Option<SideError>) {
         let borders = self.borders(plan).await;
         let memory = self.request.memory / SHARE_OF_SUSPECTS;
-        let empty = |memory| if self.confirms { self.tally().suspecting(memory) } else { self.tally() };
+        let empty = |memory| if confirms { self.tally().suspecting(memory) } else { self.tally() };
         let mut parts: Vec<Option<Tally>> = vec![None; borders.len() + 1];
         let mut first_error: Option<(usize, SideError)> = None;
         let mut tasks = JoinSet::new();
@@ -466,9 +461,7 @@ impl Run<'_> {
             Arc::clone(self.recipe),
             plan.keys[at].clone(),
             plan.deliveries[at],
-            // Two fifths are left for the batches on their way and for the merge of the runs; and what the first reading
-            // took is not all given back when another one follows.
-            self.request.memory / 5 * 3 / sorts / if self.again { 4 } else { 1 },
+            self.sort_memory / sorts,
             self.request.retries,
             Arc::clone(self.control),
             Arc::clone(&self.snapshots[at]),

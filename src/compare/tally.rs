@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::confirm::{Sieve, Standing, Suspects, image, key_of};
+use super::confirm::{Known, Standing, Suspects, image, key_of};
 use super::digest::RangeDigest;
 use super::pattern::{Guesses, Pattern, RUN};
 use super::request::Mask;
@@ -153,7 +153,7 @@ pub struct Tally {
     /// What differs, where it is to be confirmed.
     pub(crate) suspects: Option<Suspects>,
     /// What differed before, in a reading that confirms.
-    sieve: Option<Sieve>,
+    sieve: Option<Known>,
     guesses: Guesses,
     /// The last suspect that was confirmed.
     confirmed: Option<usize>,
@@ -200,15 +200,16 @@ impl Tally {
     }
 
     /// Counts only what differed before, and still does in the same way.
-    pub(crate) fn confirming(mut self, sieve: Sieve) -> Tally {
+    pub(crate) fn confirming(mut self, sieve: Known) -> Tally {
         self.sieve = Some(sieve);
         self
     }
 
-    /// Ends a reading that confirms; returns what it saw differ.
-    pub(crate) fn end_of_sieve(&mut self) -> Suspects {
-        self.sieve = None;
-        self.suspects.take().unwrap_or_else(|| Suspects::within(0))
+    /// Ends a reading that confirms; returns the sieve, which has learnt what the reading saw differ.
+    pub(crate) fn end_of_sieve(&mut self) -> Option<Known> {
+        let mut known = self.sieve.take()?;
+        known.learn(&self.suspects.take()?);
+        Some(known)
     }
 
     /// Makes a reading that confirmed the first one the whole answer; `late` suspects no longer differ,

@@ -2,13 +2,13 @@
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int64Type, Time64MicrosecondType,
-    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, UInt64Type,
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int64Type, TimeUnit, UInt64Type,
 };
 
 use super::canon::Column;
 use super::decimal::{self, Number};
 use super::recipe::{ColumnRule, Common};
+use super::same::ticks;
 use super::temporal;
 
 /// One of the two sides of a pair.
@@ -208,28 +208,21 @@ pub fn guesses(rule: &ColumnRule, a: &Column, i: usize, b: &Column, j: usize) ->
     out
 }
 
-/// The instant or time in nanoseconds; `None` for values outside the calendar.
+/// The day, instant or time in nanoseconds; `None` for values outside the calendar.
 fn nanos(column: &Column, row: usize) -> Option<i128> {
     let values = &column.values;
     if values.is_null(row) {
         return None;
     }
-    let micros = |v: i64| (!temporal::is_reserved_timestamp(v)).then_some(i128::from(v) * 1000);
     match values.data_type() {
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            Some(values.as_primitive::<TimestampNanosecondType>().value(row).into())
-        }
-        DataType::Timestamp(..) => micros(values.as_primitive::<TimestampMicrosecondType>().value(row)),
-        DataType::Time64(TimeUnit::Nanosecond) => {
-            Some(values.as_primitive::<Time64NanosecondType>().value(row).into())
-        }
-        DataType::Time64(_) => {
-            Some(i128::from(values.as_primitive::<Time64MicrosecondType>().value(row)) * 1000)
+        DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(TimeUnit::Nanosecond) => {
+            ticks(column, row).map(i128::from)
         }
         DataType::Date32 => {
-            micros(temporal::timestamp_of_date(values.as_primitive::<Date32Type>().value(row))?)
+            let midnight = temporal::timestamp_of_date(values.as_primitive::<Date32Type>().value(row))?;
+            (!temporal::is_reserved_timestamp(midnight)).then_some(i128::from(midnight) * 1000)
         }
-        _ => None,
+        _ => ticks(column, row).map(|micros| i128::from(micros) * 1000),
     }
 }
 

@@ -74,16 +74,19 @@ pub(super) fn select(
         request.columns.iter().map(|name| Ok(expression(find(shape, name)?))).collect();
     let mut out = format!("select {} from {}", columns?.join(", "), source(object));
     let mut conditions: Vec<String> = request.filter.iter().map(|f| format!("({f}\n)")).collect();
-    if let Scope::KeyRange { column, from, to } = scope {
-        let column = find(shape, column)?;
-        for (border, operator) in [(from, ">="), (to, "<")] {
-            if let Some(border) = border {
-                conditions.push(condition(column, operator, border)?);
+    match scope {
+        Scope::Whole => {}
+        Scope::KeyRange { column, from, to } => {
+            let column = find(shape, column)?;
+            for (border, operator) in [(from, ">="), (to, "<")] {
+                if let Some(border) = border {
+                    conditions.push(condition(column, operator, border)?);
+                }
             }
         }
-    }
-    if let Scope::Keys { columns, keys } = scope {
-        conditions.push(any_of(columns, keys, |column, key| condition(find(shape, column)?, "=", key))?);
+        Scope::Keys { columns, keys } => {
+            conditions.push(any_of(columns, keys, |column, key| condition(find(shape, column)?, "=", key))?);
+        }
     }
     if !conditions.is_empty() {
         out.push_str(&format!(" where {}", conditions.join(" and ")));
