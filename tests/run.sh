@@ -32,6 +32,8 @@ need() { # PACKAGE CHECK…
 need postgresql test -n "$(postgres_bin)"
 need mariadb-server command -v mariadbd
 need mariadb-client command -v mariadb-admin
+need postgresql-client command -v psql
+need sqlite3 command -v sqlite3
 need pgbouncer command -v pgbouncer
 need python3 command -v python3
 need python3-pip python3 -m pip --version

@@ -1,5 +1,6 @@
 //! `drift compare`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,8 @@ use super::{CsvArgs, Exit, Global, Output, endpoint, exit_of, print, print_json,
 use crate::compare::{self, CompareOutcome, CompareRequest, Confirm, Control, Endpoints, KeyChoice, Verdict};
 use crate::config::units;
 use crate::endpoint::{Error, ErrorKind};
-use crate::report::{human, json};
+use crate::report::file::Pending;
+use crate::report::{diff, human, json, repair};
 use crate::value::recipe::{Normalize, Tolerance};
 
 /// More ranges at once than this burden a server for little gain.
@@ -77,6 +79,12 @@ pub(super) struct CompareArgs {
     /// List the keys of differing rows, without values
     #[arg(long, env = "DRIFT_KEYS_ONLY")]
     keys_only: bool,
+    /// Write all differences to a file, beyond --limit: FILE.csv, FILE.jsonl or FILE.parquet
+    #[arg(long, value_name = "FILE", env = "DRIFT_DIFF")]
+    diff: Option<PathBuf>,
+    /// Write the statements that would make the target equal to a file, for a person to review; they are never run
+    #[arg(long, value_name = "FILE.sql", env = "DRIFT_REPAIR")]
+    repair: Option<PathBuf>,
     /// Print the plan and its statements, and run nothing
     #[arg(long, env = "DRIFT_EXPLAIN")]
     explain: bool,
@@ -169,7 +177,50 @@ impl CompareArgs {
                 Masking::Hash => compare::Mask::Hash,
             },
             keys_only: self.keys_only,
+            list_all: self.diff.is_some(),
+            repair: self.repair.is_some(),
         })
+    }
+}
+
+/// The files that were asked for, each made before the run, so that nobody waits for one that cannot be written.
+#[derive(Default)]
+struct Files {
+    diff: Option<(Pending, diff::Format)>,
+    repair: Option<Pending>,
+}
+
+impl Files {
+    fn create(args: &CompareArgs) -> Result<Files, Error> {
+        let usage =
+            |flag: &'static str| move |why: String| Error::new(ErrorKind::Usage, format!("{flag}: {why}"));
+        let create = |flag, path: &PathBuf| Pending::create(path).map_err(usage(flag));
+        let diff = match &args.diff {
+            Some(path) => {
+                let format = diff::Format::of(path).map_err(usage("--diff"))?;
+                Some((create("--diff", path)?, format))
+            }
+            None => None,
+        };
+        let repair = args.repair.as_ref().map(|path| create("--repair", path)).transpose()?;
+        Ok(Files { diff, repair })
+    }
+
+    /// Writes them; false if one could not be written.
+    fn write(self, global: &Global, outcome: &mut CompareOutcome) -> bool {
+        let mut written = Vec::new();
+        if let Some((file, format)) = self.diff {
+            let done = file.finish(|out| diff::write(outcome, format, out));
+            written.push(done.map_err(|why| format!("--diff: {why}")));
+        }
+        if let Some(file) = self.repair {
+            let done = file.finish(|out| repair::write(outcome, out));
+            written.push(done.map_err(|why| format!("--repair: {why}")));
+        }
+        for why in written.iter().filter_map(|done| done.as_ref().err()) {
+            global.say(why);
+        }
+        written.iter().all(Result::is_ok)
     }
 }
 
@@ -180,9 +231,10 @@ pub(super) async fn run(global: &Global, args: &CompareArgs) -> Exit {
             .map_err(|e| Error::new(e.kind, format!("source: {}", e.message)))?;
         let target = endpoint(global, &args.target, &csv)
             .map_err(|e| Error::new(e.kind, format!("target: {}", e.message)))?;
-        Ok((request, [source, target]))
+        let files = if args.explain { Files::default() } else { Files::create(args)? };
+        Ok((request, [source, target], files))
     });
-    let (request, endpoints): (CompareRequest, Endpoints) = match prepared {
+    let (request, endpoints, files): (CompareRequest, Endpoints, Files) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             global.say(&error.message);
@@ -209,7 +261,11 @@ pub(super) async fn run(global: &Global, args: &CompareArgs) -> Exit {
     };
     watching.end();
     match result {
-        Ok(outcome) => report(global, &outcome),
+        Ok(mut outcome) => {
+            let written = files.write(global, &mut outcome);
+            let exit = report(global, &outcome);
+            if written { exit } else { Exit::Incomplete }
+        }
         Err(error) => {
             global.say(&error.message);
             if error.kind != ErrorKind::Usage {

@@ -269,7 +269,7 @@ mod tests {
         tally
     }
 
-    fn key(text: &str) -> super::super::tally::Values {
+    fn key(text: &str) -> super::super::difference::Values {
         [("k".to_string(), text.into())].into_iter().collect()
     }
 

@@ -7,11 +7,13 @@
 
 mod confirm;
 mod control;
+mod difference;
 mod digest;
 mod merge;
 mod outcome;
 mod pattern;
 mod plan;
+mod records;
 mod request;
 mod rows;
 mod run;
@@ -23,9 +25,10 @@ mod testing;
 
 pub use confirm::{Confirm, Confirmation};
 pub use control::{Control, Stop};
+pub use difference::{Difference, DifferenceKind, DuplicateKey, Values};
 pub use digest::RangeDigest;
 pub use outcome::{CompareOutcome, NotCompared, SideOutcome, Verdict};
 pub use pattern::Pattern;
 pub use request::{CompareRequest, KeyChoice, Mask};
 pub use run::{Endpoints, Explanation, compare, compare_schemas, explain};
-pub use tally::{DamagedRange, Difference, DifferenceKind, DuplicateKey, MAX_RANGES, Side, Tally, Values};
+pub use tally::{DamagedRange, MAX_RANGES, Side, Tally};

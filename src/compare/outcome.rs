@@ -96,7 +96,7 @@ impl SideOutcome {
 }
 
 /// The result of a comparison.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct CompareOutcome {
     /// Source and target.
     pub sides: [SideOutcome; 2],
@@ -153,6 +153,21 @@ impl CompareOutcome {
         let mut outcome = CompareOutcome::new(sides, None, None, Coverage::Partial, request);
         outcome.not_compared.push(NotCompared::rows(why));
         outcome
+    }
+
+    /// Writes the script that would make the target equal, behind `header`, where
+    /// [`CompareRequest::repair`] asked for it. The error says why there is none.
+    pub fn repair_to(&mut self, header: &str, out: &mut dyn std::io::Write) -> Result<(), String> {
+        if self.unconfirmed {
+            return Err(
+                "the differences are not confirmed, rows that are merely late may be among them".into()
+            );
+        }
+        let Some(tally) = self.tally.as_mut() else { return Err("nothing was compared".into()) };
+        if tally.has_duplicates() {
+            return Err("keys stand in several rows, so that a statement cannot tell them apart".into());
+        }
+        tally.records.script(header, out)
     }
 
     /// Whether a difference was found, whatever else happened.

@@ -68,6 +68,10 @@ pub struct CompareRequest {
     pub mask: Mask,
     /// Whether values appear at all.
     pub keys_only: bool,
+    /// Whether every difference is written down, beyond `limit`.
+    pub list_all: bool,
+    /// Whether the statements that would make the target equal are written down.
+    pub repair: bool,
 }
 
 impl Default for CompareRequest {
@@ -91,6 +95,8 @@ impl Default for CompareRequest {
             confirm: None,
             mask: Mask::None,
             keys_only: false,
+            list_all: false,
+            repair: false,
         }
     }
 }

@@ -12,9 +12,11 @@ use super::control::{Control, Stop};
 use super::merge::merge;
 use super::outcome::{CompareOutcome, Coverage, NotCompared, SideOutcome};
 use super::plan::{Plan, plan};
+use super::records::Wanted;
 use super::request::CompareRequest;
 use super::side::{Delivery, SideError, SideErrorKind, SideReader};
 use super::tally::{Side, Tally};
+use crate::endpoint::repair::Repair;
 use crate::endpoint::{Border, Endpoint, Error, ErrorKind, ReadRequest, Scope, Snapshot};
 use crate::value::recipe::Recipe;
 use crate::value::shape::TableShape;
@@ -118,6 +120,8 @@ pub async fn compare(
     for (expected, shape) in control.expected.iter().zip(&shapes) {
         expected.store(shape.row_estimate.unwrap_or(0), Ordering::Relaxed);
     }
+    let recipe = Arc::new(plan.recipe.clone());
+    let wanted = wanted(endpoints, &shapes, &recipe, request)?;
     let workers = threads(&plan, &shapes, request);
     let requests = [Side::Source, Side::Target].map(|side| read_request(&plan, side, request, workers));
     let [first, second] = requests.clone();
@@ -130,7 +134,6 @@ pub async fn compare(
     let snapshots: [Arc<dyn Snapshot>; 2] = [Arc::from(source), Arc::from(target)];
     let confirm = request.confirm.filter(|_| endpoints.iter().any(|e| !e.is_immutable()));
     let positions = [snapshots[0].position(), snapshots[1].position()];
-    let recipe = Arc::new(plan.recipe.clone());
 
     let (tally, error) = loop {
         let run = Run {
@@ -141,6 +144,7 @@ pub async fn compare(
             request,
             control: &control,
             recipe: &recipe,
+            wanted: &wanted,
             // Two fifths are left for the batches on their way and for the merge of the runs.
             sort_memory: request.memory / 5 * 3,
         };
@@ -200,7 +204,15 @@ pub async fn compare(
         let confirmed = if ended {
             Err("the run ended before".to_string())
         } else {
-            let again = Again { endpoints, shapes: &shapes, request, recipe: &recipe, plan: &plan, confirm };
+            let again = Again {
+                endpoints,
+                shapes: &shapes,
+                request,
+                recipe: &recipe,
+                wanted: &wanted,
+                plan: &plan,
+                confirm,
+            };
             let suspects = tally.suspects.take().unwrap_or_else(|| Suspects::within(0));
             again.run(&tally, suspects, opened, &control, &mut sides).await
         };
@@ -228,12 +240,33 @@ pub async fn compare(
     Ok(outcome)
 }
 
+/// What is to be written down of every difference.
+fn wanted(
+    endpoints: &Endpoints,
+    shapes: &[TableShape; 2],
+    recipe: &Recipe,
+    request: &CompareRequest,
+) -> Result<Wanted, Error> {
+    let repair = if request.repair {
+        let name = endpoints[1].name();
+        let refused = |why: String| Error::new(ErrorKind::Usage, format!("--repair: {name}: {why}"));
+        let table = endpoints[1]
+            .table()
+            .ok_or_else(|| refused("only a table of a database can be repaired by statements".into()))?;
+        Some(Arc::new(Repair::of(table, &shapes[1], recipe).map_err(refused)?))
+    } else {
+        None
+    };
+    Ok(Wanted { listing: request.list_all, repair })
+}
+
 /// The readings that confirm what the first one found.
 struct Again<'a> {
     endpoints: &'a Endpoints,
     shapes: &'a [TableShape; 2],
     request: &'a CompareRequest,
     recipe: &'a Arc<Recipe>,
+    wanted: &'a Wanted,
     plan: &'a Plan,
     confirm: Confirm,
 }
@@ -307,6 +340,7 @@ impl Again<'_> {
                 request: self.request,
                 control: &control,
                 recipe: self.recipe,
+                wanted: self.wanted,
                 // What the first reading took is not all given back to the system.
                 sort_memory: self.request.memory / 5 * 3 / 4,
             };
@@ -363,6 +397,7 @@ struct Run<'a> {
     request: &'a CompareRequest,
     control: &'a Arc<Control>,
     recipe: &'a Arc<Recipe>,
+    wanted: &'a Wanted,
     /// What the sorts of both sides may hold together, in bytes.
     sort_memory: usize,
 }
@@ -371,6 +406,7 @@ impl Run<'_> {
     fn tally(&self) -> Tally {
         let request = self.request;
         Tally::new(Arc::clone(self.recipe), request.limit, request.mask, request.keys_only)
+            .recording(self.wanted.clone())
     }
 
     /// Reads and merges everything. The tally holds what was settled, up to the first part that failed.
@@ -378,7 +414,7 @@ impl Run<'_> {
         let borders = self.borders(plan).await;
         let memory = self.request.memory / SHARE_OF_SUSPECTS;
         let empty = |memory| if confirms { self.tally().suspecting(memory) } else { self.tally() };
-        let mut parts: Vec<Option<Tally>> = vec![None; borders.len() + 1];
+        let mut parts: Vec<Option<Tally>> = (0..=borders.len()).map(|_| None).collect();
         let mut first_error: Option<(usize, SideError)> = None;
         let mut tasks = JoinSet::new();
         for (at, scopes) in self.scopes(plan, &borders).into_iter().enumerate() {

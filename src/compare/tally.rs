@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::confirm::{Known, Standing, Suspects, image, key_of};
+use super::difference::{Difference, DifferenceKind, DuplicateKey, Values};
 use super::digest::RangeDigest;
 use super::pattern::{Guesses, Pattern, RUN};
+use super::records::{Differing, Records, Wanted};
 use super::request::Mask;
 use super::rows::Rows;
 use super::side::border_of;
@@ -40,55 +42,6 @@ impl Side {
     }
 }
 
-/// How a row differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DifferenceKind {
-    /// Both sides have the key, with other values.
-    Changed,
-    /// The target lacks the row.
-    OnlyInSource,
-    /// The source lacks the row.
-    OnlyInTarget,
-}
-
-impl DifferenceKind {
-    /// The name in reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            DifferenceKind::Changed => "changed",
-            DifferenceKind::OnlyInSource => "only_in_source",
-            DifferenceKind::OnlyInTarget => "only_in_target",
-        }
-    }
-}
-
-/// Names and values of some columns.
-pub type Values = Map<String, Value>;
-
-/// One differing row.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Difference {
-    /// How it differs.
-    pub kind: DifferenceKind,
-    /// The key's values; empty without a key.
-    pub key: Values,
-    /// The differing columns of a changed row.
-    pub columns: Vec<String>,
-    /// The source's values (of the differing columns, or of the whole row); `None` with `--keys-only`.
-    pub source: Option<Values>,
-    /// The target's values.
-    pub target: Option<Values>,
-}
-
-/// A key that stands in several rows of one side.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DuplicateKey {
-    /// The key's values.
-    pub key: Values,
-    /// How many rows have it.
-    pub rows: u64,
-}
-
 /// A run of differing rows without an equal row between them; both ends inclusive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DamagedRange {
@@ -114,7 +67,7 @@ impl DamagedRange {
 }
 
 /// Everything found in some part of the tables.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Tally {
     recipe: Arc<Recipe>,
     limit: usize,
@@ -159,6 +112,8 @@ pub struct Tally {
     confirmed: Option<usize>,
     /// The key of the group of rows that is being looked at.
     group: Option<u64>,
+    /// Every difference, as far as that was asked for.
+    pub(crate) records: Records,
 }
 
 impl Tally {
@@ -190,7 +145,14 @@ impl Tally {
             guesses: Guesses::default(),
             confirmed: None,
             group: None,
+            records: Records::default(),
         }
+    }
+
+    /// Writes down every difference.
+    pub(crate) fn recording(mut self, wanted: Wanted) -> Tally {
+        self.records = Records::new(wanted);
+        self
     }
 
     /// Remembers what differs, within about `memory` bytes.
@@ -251,6 +213,14 @@ impl Tally {
             patterns.push(whole("surplus_rows", detail, self.only_in_target));
         }
         patterns
+    }
+
+    /// Hands over every difference in key order, where [`super::CompareRequest::list_all`] asked for them.
+    pub fn differences_to(
+        &mut self,
+        each: impl FnMut(Difference) -> std::io::Result<()>,
+    ) -> Result<(), String> {
+        self.records.differences(each)
     }
 
     /// All differing rows.
@@ -325,18 +295,37 @@ impl Tally {
             return;
         }
         self.changed += 1;
+        let mut all_guesses = Vec::with_capacity(differing.len());
         for at in &differing {
             self.by_column[*at] += 1;
-            self.guesses.add(*at, guesses_of(&recipe, *at, &differing, source, i, target, j), 1);
+            let guesses = guesses_of(&recipe, *at, &differing, source, i, target, j);
+            self.guesses.add(*at, guesses.clone(), 1);
+            all_guesses.push(guesses);
         }
-        if self.differences.len() < self.limit {
-            self.differences.push(Difference {
-                kind: DifferenceKind::Changed,
-                key: key_values(&recipe, source, i),
-                columns: differing.iter().map(|at| recipe.values[*at].name.clone()).collect(),
-                source: self.values(source, i, Some(&differing)),
-                target: self.values(target, j, Some(&differing)),
-            });
+        let rows = ((&*source.columns, i), (&*target.columns, j));
+        self.records.mend(&Differing::Changed(rows.0, rows.1, &differing));
+        self.note(|tally| Difference {
+            kind: DifferenceKind::Changed,
+            key: key_values(&recipe, source, i),
+            columns: differing.iter().map(|at| recipe.values[*at].name.clone()).collect(),
+            source: tally.values(source, i, Some(&differing)),
+            target: tally.values(target, j, Some(&differing)),
+            guesses: all_guesses,
+        });
+    }
+
+    /// Lists a difference, as far as that was asked for.
+    fn note(&mut self, difference: impl FnOnce(&Tally) -> Difference) {
+        let has_room = self.differences.len() < self.limit;
+        if !has_room && !self.records.lists() {
+            return;
+        }
+        let difference = difference(self);
+        if self.records.lists() {
+            self.records.list(&difference);
+        }
+        if has_room {
+            self.differences.push(difference);
         }
     }
 
@@ -345,22 +334,25 @@ impl Tally {
         if !self.differs(Some(side), rows, row, image(side, rows.hash(row))) {
             return;
         }
+        let here = (&*rows.columns, row);
         let kind = match side {
             Side::Source => {
                 self.only_in_source += 1;
+                self.records.mend(&Differing::OnlyInSource(here));
                 DifferenceKind::OnlyInSource
             }
             Side::Target => {
                 self.only_in_target += 1;
+                self.records.mend(&Differing::OnlyInTarget(here));
                 DifferenceKind::OnlyInTarget
             }
         };
-        if self.differences.len() < self.limit {
-            let values = self.values(rows, row, None);
+        self.note(|tally| {
+            let values = tally.values(rows, row, None);
             let (source, target) = if side == Side::Source { (values, None) } else { (None, values) };
-            let key = key_values(&self.recipe, rows, row);
-            self.differences.push(Difference { kind, key, columns: Vec::new(), source, target });
-        }
+            let key = key_values(&tally.recipe, rows, row);
+            Difference { kind, key, columns: Vec::new(), source, target, guesses: Vec::new() }
+        });
     }
 
     /// A key with several rows on one side.
@@ -493,6 +485,7 @@ impl Tally {
             mine.append(more, self.gap);
         }
         self.in_flight += other.in_flight;
+        self.records.append(other.records);
         self.guesses.append(std::mem::take(&mut other.guesses));
         if let Some(first) = other.ranges.first_mut() {
             first.gap += self.gap;

@@ -8,6 +8,7 @@ mod blocking;
 pub mod lake;
 pub mod mysql;
 pub mod postgres;
+pub mod repair;
 pub mod sqlite;
 mod stamp;
 mod untyped_batch;
@@ -219,6 +220,11 @@ pub trait Endpoint: Send + Sync {
     /// Whether nothing can change what it shows: its differences need no confirmation.
     fn is_immutable(&self) -> bool {
         false
+    }
+
+    /// The table's name in the engine's SQL, where statements can change its rows: not for files and queries.
+    fn table(&self) -> Option<String> {
+        None
     }
 
     /// The statements (or files) that reading `scope` takes, for `--explain`.

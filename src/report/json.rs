@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::compare::{CompareOutcome, Difference, DuplicateKey, NotCompared, Pattern, Tally, Values};
+use crate::compare::{CompareOutcome, DuplicateKey, NotCompared, Pattern, Tally};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::VERSION;
 
@@ -30,7 +30,7 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     doc.insert(
         "differences".into(),
         tally.map_or(json!([]), |t| {
-            t.differences.iter().map(|d| difference(d, outcome.confirmation.is_some())).collect()
+            t.differences.iter().map(|d| Value::Object(d.json(outcome.confirmation.is_some()))).collect()
         }),
     );
     let truncated = tally.is_some_and(|t| t.different() > t.differences.len() as u64);
@@ -141,26 +141,6 @@ fn rows(tally: Option<&Tally>) -> Value {
         "in_flight": count(|t| t.in_flight),
         "sampled": false,
     })
-}
-
-fn difference(d: &Difference, confirmed: bool) -> Value {
-    let mut out = Map::new();
-    out.insert("kind".into(), d.kind.word().into());
-    out.insert("key".into(), Value::Object(d.key.clone()));
-    if !d.columns.is_empty() {
-        out.insert("columns".into(), json!(d.columns));
-    }
-    if confirmed {
-        out.insert("confirmed_by".into(), "stability".into());
-    }
-    let side = |values: &Option<Values>| values.clone().map(Value::Object);
-    if let Some(source) = side(&d.source) {
-        out.insert("source".into(), source);
-    }
-    if let Some(target) = side(&d.target) {
-        out.insert("target".into(), target);
-    }
-    Value::Object(out)
 }
 
 fn pattern(p: &Pattern) -> Value {

@@ -15,6 +15,7 @@ mod house;
 mod memory;
 mod patterns;
 mod real;
+mod repair;
 mod support;
 mod traps;
 mod twins;

@@ -55,7 +55,7 @@ pub(super) async fn table(session: &mut Session, schema: Option<&str>, table: &s
             LOOKING,
             &format!(
                 "select column_name, column_type, is_nullable, column_default, character_set_name, \
-                 collation_name, privileges, ordinal_position \
+                 collation_name, privileges, ordinal_position, generation_expression \
                  from information_schema.columns where {this} order by ordinal_position"
             ),
         )
@@ -113,8 +113,11 @@ fn column(row: &MySqlRow, json: &[String], mariadb: bool) -> ColumnShape {
         logical,
         order,
         nullable: text(row, 2).map(|n| n == "YES"),
-        // MariaDB writes the default NULL as an expression.
-        default: text(row, 3).filter(|d| !(mariadb && d == "NULL")),
+        default: match text(row, 8).filter(|expression| !expression.is_empty()) {
+            Some(expression) => Some(format!("generated always as ({expression})")),
+            // MariaDB writes the default NULL as an expression.
+            None => text(row, 3).filter(|d| !(mariadb && d == "NULL")),
+        },
         unreadable: (!readable).then(|| format!("no SELECT privilege on column {name}")),
         name,
         engine_type,

@@ -114,6 +114,10 @@ impl Endpoint for MySql {
         Ok(Box::new(opened.finish(object, described.shape, request, index)?))
     }
 
+    fn table(&self) -> Option<String> {
+        matches!(self.object, Object::Table { .. }).then(|| sql::source(&self.object))
+    }
+
     fn explain(&self, shape: &TableShape, request: &ReadRequest, scope: &Scope) -> Vec<String> {
         let index = self.index_for(&request.order);
         vec![snapshot::START.to_string(), sql::scan(&self.object, shape, request, scope, index.as_deref())]

@@ -76,6 +76,10 @@ impl Endpoint for Postgres {
         Ok(Box::new(snapshot::PgSnapshot::open(self.side.clone(), shape, request).await?))
     }
 
+    fn table(&self) -> Option<String> {
+        matches!(self.side.object, Object::Table { .. }).then(|| sql::source(&self.side.object))
+    }
+
     fn explain(&self, shape: &TableShape, request: &ReadRequest, scope: &Scope) -> Vec<String> {
         let mut out = vec!["begin isolation level repeatable read read only".to_string()];
         out.push(snapshot::scan_settings(0, request));

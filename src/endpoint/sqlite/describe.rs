@@ -220,7 +220,7 @@ fn declared_columns(connection: &Connection, table: &str) -> rusqlite::Result<Ve
     connection
         .prepare(
             // 1 marks the hidden columns of virtual tables; 2 and 3 are generated columns, which hold data.
-            "select name, type, \"notnull\", dflt_value, pk from pragma_table_xinfo(?1, 'main') where hidden <> 1",
+            "select name, type, \"notnull\", iif(hidden > 1, 'generated always as (…)', dflt_value), pk from pragma_table_xinfo(?1, 'main') where hidden <> 1",
         )?
         .query_map([table], |row| {
             Ok(Declared {

@@ -75,6 +75,10 @@ impl Endpoint for Sqlite {
         Ok(Box::new(SqliteSnapshot::new(self, session, shape, schema, request)))
     }
 
+    fn table(&self) -> Option<String> {
+        matches!(self.object, Object::Table { .. }).then(|| source(&self.object))
+    }
+
     fn explain(&self, _: &TableShape, request: &ReadRequest, scope: &Scope) -> Vec<String> {
         vec![sql(&self.object, request, scope).unwrap_or_else(|e| e.message)]
     }

@@ -1,6 +1,7 @@
 //! What the tests need around them: databases that vanish after the test, the built binary with a deadline, files, and
 //! a proxy that cuts connections. Nothing in here knows what a test is about.
 
+pub mod client;
 pub mod database;
 pub mod drift;
 pub mod parquet;
