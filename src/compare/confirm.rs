@@ -202,7 +202,7 @@ impl Known {
 
     /// Equal rows between two suspects; those between them that are not confirmed count as such.
     pub(crate) fn gap(&self, before: Option<usize>, at: usize) -> u64 {
-        before.map_or(1, |before| (self.places[at] - self.places[before]).saturating_sub(1))
+        (self.places[at] - before.map_or(0, |before| self.places[before])).saturating_sub(1)
     }
 
     /// Takes in what another reading has shown.

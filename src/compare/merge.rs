@@ -116,6 +116,9 @@ pub(crate) fn merge(
     let mut right = Cursor::new(Side::Target, target, keyless);
     loop {
         let (more_left, more_right) = (left.load()?, right.load()?);
+        if let (Some(rows), 0) = (&left.rows, left.at) {
+            tally.saw(rows);
+        }
         if control.stopped().is_some() {
             return Ok(());
         }

@@ -8,6 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use super::difference::Difference;
+use super::place::{Place, Spot, Spread};
 use crate::value::guess::Guess;
 
 /// Sets of guesses that are counted at once.
@@ -16,7 +18,7 @@ const MOST_SETS: usize = 8192;
 pub(crate) const RUN: u64 = 3;
 
 /// Something that many differences have in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     /// The column; `None` for whole rows.
     pub column: Option<String>,
@@ -26,66 +28,124 @@ pub struct Pattern {
     pub detail: String,
     /// How many rows show it.
     pub rows: u64,
+    /// Where all of them lie, as far as chance does not explain it.
+    pub places: Vec<Place>,
+    /// What made the values differ, of a column.
+    pub(crate) guess: Option<Guess>,
+}
+
+impl Pattern {
+    /// Whether it explains how a row differs in a column.
+    pub fn explains(&self, difference: &Difference, column: &str) -> bool {
+        let at = difference.columns.iter().position(|name| name == column);
+        let guesses = at.and_then(|at| difference.guesses.get(at));
+        self.column.as_deref() == Some(column)
+            && guesses.is_some_and(|guesses| self.guess.as_ref().is_some_and(|g| guesses.contains(g)))
+    }
+}
+
+/// A pattern of a column before its places are judged.
+pub(crate) struct Found {
+    pub(crate) column: usize,
+    pub(crate) guess: Guess,
+    pub(crate) rows: u64,
+    pub(crate) spread: Option<Spread>,
 }
 
 /// Guesses about all pairs so far, in bounded memory. Constants that many pairs do not share may be forgotten; counts are
 /// never too high.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guesses {
-    sets: HashMap<(usize, Vec<Guess>), u64>,
+    sets: HashMap<(usize, Vec<Guess>), Counted>,
+}
+
+/// How many pairs share a set, and where their rows lie.
+#[derive(Debug, Clone, Default)]
+struct Counted {
+    pairs: u64,
+    spread: Option<Spread>,
+}
+
+impl Counted {
+    fn merge(&mut self, other: Counted) {
+        self.pairs += other.pairs;
+        match (&mut self.spread, other.spread) {
+            (Some(mine), Some(more)) => mine.merge(more),
+            (mine @ None, more) => *mine = more,
+            _ => {}
+        }
+    }
 }
 
 impl Guesses {
     /// Counts a pair of differing values of a column.
-    pub(crate) fn add(&mut self, column: usize, guesses: Vec<Guess>, pairs: u64) {
+    pub(crate) fn add(&mut self, column: usize, guesses: Vec<Guess>, spot: Option<&Spot<'_>>) {
         if guesses.is_empty() {
             return;
         }
-        *self.sets.entry((column, guesses)).or_default() += pairs;
-        if self.sets.len() > MOST_SETS {
-            self.forget();
+        let counted = self.sets.entry((column, guesses)).or_default();
+        counted.pairs += 1;
+        match (&mut counted.spread, spot) {
+            (Some(spread), Some(spot)) => spread.add(spot),
+            (spread @ None, Some(spot)) => *spread = Some(Spread::of(spot)),
+            _ => {}
+        }
+        self.bound();
+    }
+
+    /// Takes in those of the part behind this one, which holds so many differing rows and runs.
+    pub(crate) fn append(&mut self, other: Guesses, differing: u64, runs: u64) {
+        for (set, mut counted) in other.sets {
+            if let Some(spread) = &mut counted.spread {
+                spread.shift(differing, runs);
+            }
+            self.sets.entry(set).or_default().merge(counted);
+            self.bound();
         }
     }
 
-    pub(crate) fn append(&mut self, other: Guesses) {
-        for ((column, guesses), pairs) in other.sets {
-            self.add(column, guesses, pairs);
+    /// Drops the constants of the rarest sets until half of the room is free, once there is none.
+    fn bound(&mut self) {
+        if self.sets.len() <= MOST_SETS {
+            return;
         }
-    }
-
-    /// Drops the constants of the rarest sets until half of the room is free.
-    fn forget(&mut self) {
-        let mut counts: Vec<u64> = self.sets.values().copied().collect();
+        let mut counts: Vec<u64> = self.sets.values().map(|counted| counted.pairs).collect();
         let (_, limit, _) = counts.select_nth_unstable(MOST_SETS / 2);
         let limit = *limit;
-        let (rare, kept) = std::mem::take(&mut self.sets).into_iter().partition(|(_, pairs)| *pairs <= limit);
+        let (rare, kept) =
+            std::mem::take(&mut self.sets).into_iter().partition(|(_, counted)| counted.pairs <= limit);
         self.sets = kept;
-        let rare: HashMap<(usize, Vec<Guess>), u64> = rare;
-        for ((column, mut guesses), pairs) in rare {
+        let rare: HashMap<(usize, Vec<Guess>), Counted> = rare;
+        for ((column, mut guesses), counted) in rare {
             guesses.retain(|guess| !guess.is_arbitrary());
             if !guesses.is_empty()
                 && (self.sets.len() < MOST_SETS || self.sets.contains_key(&(column, guesses.clone())))
             {
-                *self.sets.entry((column, guesses)).or_default() += pairs;
+                self.sets.entry((column, guesses)).or_default().merge(counted);
             }
         }
     }
 
     /// The patterns by column. `differing` counts the changed rows per column.
-    pub(crate) fn patterns(&self, columns: &[String], differing: &[u64]) -> Vec<Pattern> {
+    pub(crate) fn patterns(&self, differing: &[u64]) -> Vec<Found> {
         let mut out = Vec::new();
-        for (at, name) in columns.iter().enumerate() {
-            let all = differing.get(at).copied().unwrap_or(0);
-            let mut left: Vec<(&[Guess], u64)> = self
+        for (at, all) in differing.iter().enumerate() {
+            let mut left: Vec<(&[Guess], &Counted)> = self
                 .sets
                 .iter()
                 .filter(|((c, _), _)| *c == at)
-                .map(|((_, g), n)| (g.as_slice(), *n))
+                .map(|((_, g), n)| (g.as_slice(), n))
                 .collect();
-            while let Some((guess, rows)) = most_frequent(&left, all) {
-                left.retain(|(guesses, _)| !guesses.contains(&guess));
-                let (pattern, detail) = (guess.pattern(), guess.detail(columns));
-                out.push(Pattern { column: Some(name.clone()), pattern, detail, rows });
+            while let Some((guess, rows)) = most_frequent(&left, *all) {
+                let mut together = Counted::default();
+                left.retain(|(guesses, counted)| {
+                    let explained = guesses.contains(&guess);
+                    if explained {
+                        together.merge((*counted).clone());
+                    }
+                    !explained
+                });
+                out.push(Found { column: at, guess, rows, spread: together.spread });
             }
         }
         out
@@ -93,11 +153,11 @@ impl Guesses {
 }
 
 /// The guess that holds for most pairs, if chance does not explain it; of equals the most telling one.
-fn most_frequent(left: &[(&[Guess], u64)], differing: u64) -> Option<(Guess, u64)> {
+fn most_frequent(left: &[(&[Guess], &Counted)], differing: u64) -> Option<(Guess, u64)> {
     let mut totals: HashMap<&Guess, u64> = HashMap::new();
-    for (guesses, pairs) in left {
+    for (guesses, counted) in left {
         for guess in *guesses {
-            *totals.entry(guess).or_default() += pairs;
+            *totals.entry(guess).or_default() += counted.pairs;
         }
     }
     let believable = totals.into_iter().filter(|(guess, rows)| *rows >= guess.least(differing));
@@ -122,10 +182,15 @@ mod tests {
     fn found(sets: &[(&[Guess], u64)], differing: u64) -> Vec<(&'static str, String, u64)> {
         let mut guesses = Guesses::default();
         for (set, pairs) in sets {
-            guesses.add(0, set.to_vec(), *pairs);
+            for _ in 0..*pairs {
+                guesses.add(0, set.to_vec(), None);
+            }
         }
-        let patterns = guesses.patterns(&["c".to_string()], &[differing]);
-        patterns.into_iter().map(|p| (p.pattern, p.detail, p.rows)).collect()
+        let patterns = guesses.patterns(&[differing]);
+        patterns
+            .into_iter()
+            .map(|p| (p.guess.pattern(), p.guess.detail(&["c".to_string()]), p.rows))
+            .collect()
     }
 
     #[test]
@@ -150,15 +215,16 @@ mod tests {
     fn any_number_of_constants_takes_bounded_memory() {
         let mut guesses = Guesses::default();
         for n in 0..100_000 {
-            guesses.add(0, vec![Guess::Greater(n, 0)], 1);
-            guesses.add(0, vec![Guess::Times(100), Guess::Greater(n, 0)], 1);
+            guesses.add(0, vec![Guess::Greater(n, 0)], None);
+            guesses.add(0, vec![Guess::Times(100), Guess::Greater(n, 0)], None);
             if n % 4 == 0 {
-                guesses.add(0, vec![Guess::Greater(-5, 1)], 1);
+                guesses.add(0, vec![Guess::Greater(-5, 1)], None);
             }
         }
         assert!(guesses.sets.len() <= MOST_SETS);
-        let patterns = guesses.patterns(&["c".to_string()], &[225_000]);
-        let rows: Vec<(String, u64)> = patterns.into_iter().map(|p| (p.detail, p.rows)).collect();
+        let patterns = guesses.patterns(&[225_000]);
+        let detail = |p: &Found| p.guess.detail(&["c".to_string()]);
+        let rows: Vec<(String, u64)> = patterns.iter().map(|p| (detail(p), p.rows)).collect();
         assert_eq!(rows, [("×100".to_string(), 100_000), ("-0.5".to_string(), 25_000)]);
     }
 }

@@ -9,6 +9,7 @@ use super::confirm::{Known, Standing, Suspects, image, key_of};
 use super::difference::{Difference, DifferenceKind, DuplicateKey, Values};
 use super::digest::RangeDigest;
 use super::pattern::{Guesses, Pattern, RUN};
+use super::place::{Spot, Spread, Whole};
 use super::records::{Differing, Records, Wanted};
 use super::request::Mask;
 use super::rows::Rows;
@@ -108,6 +109,12 @@ pub struct Tally {
     /// What differed before, in a reading that confirms.
     sieve: Option<Known>,
     guesses: Guesses,
+    /// Where the rows lie that only the source, or only the target has.
+    only: [Option<Spread>; 2],
+    /// Runs of differing rows so far.
+    runs: u64,
+    /// What the table looks like as a whole.
+    whole: Whole,
     /// The last suspect that was confirmed.
     confirmed: Option<usize>,
     /// The key of the group of rows that is being looked at.
@@ -143,6 +150,9 @@ impl Tally {
             suspects: None,
             sieve: None,
             guesses: Guesses::default(),
+            only: [None, None],
+            runs: 0,
+            whole: Whole::default(),
             confirmed: None,
             group: None,
             records: Records::default(),
@@ -183,6 +193,7 @@ impl Tally {
         self.duplicates = first.duplicates.clone();
         self.duplicate_count = first.duplicate_count;
         self.last_key = first.last_key.clone();
+        self.whole = first.whole.clone();
         if self.different() == first.different() {
             // Everything is confirmed. The first reading saw all equal rows between the ranges.
             self.ranges = first.ranges.clone();
@@ -197,20 +208,38 @@ impl Tally {
     /// What the differences have in common, by column, then whole rows.
     pub fn patterns(&self) -> Vec<Pattern> {
         let columns: Vec<String> = self.recipe.values.iter().map(|rule| rule.name.clone()).collect();
-        let mut patterns = self.guesses.patterns(&columns, &self.by_column);
+        let shows_values = self.mask == Mask::None && !self.keys_only;
+        let places = |spread: Option<&Spread>, rows, except| {
+            spread.map_or_else(Vec::new, |s| s.places(&self.recipe, &self.whole, rows, except, shows_values))
+        };
+        let of_columns = self.guesses.patterns(&self.by_column).into_iter().map(|found| Pattern {
+            column: Some(columns[found.column].clone()),
+            pattern: found.guess.pattern(),
+            detail: found.guess.detail(&columns),
+            rows: found.rows,
+            places: places(found.spread.as_ref(), found.rows, Some(found.column)),
+            guess: Some(found.guess),
+        });
+        let mut patterns: Vec<Pattern> = of_columns.collect();
         let missing: Vec<&DamagedRange> =
             self.ranges.iter().filter(|r| r.rows >= RUN && r.only[0] == r.rows).collect();
-        let whole = |pattern, detail, rows| Pattern { column: None, pattern, detail, rows };
+        let mut whole = |pattern, detail, rows, side: Side| {
+            // What is known of all rows that one side lacks says nothing about some of them.
+            let all = [self.only_in_source, self.only_in_target][side as usize];
+            let spread = self.only[side as usize].as_ref().filter(|_| rows == all);
+            let places = places(spread, rows, None);
+            patterns.push(Pattern { column: None, pattern, detail, rows, places, guess: None });
+        };
         if !missing.is_empty() {
             let detail = match missing.as_slice() {
                 [_] => "one run of rows that only the source has".to_string(),
                 several => format!("{} runs of rows that only the source has", several.len()),
             };
-            patterns.push(whole("missing_range", detail, missing.iter().map(|r| r.rows).sum()));
+            whole("missing_range", detail, missing.iter().map(|r| r.rows).sum(), Side::Source);
         }
         if self.only_in_target > 0 {
             let detail = "rows that only the target has".to_string();
-            patterns.push(whole("surplus_rows", detail, self.only_in_target));
+            whole("surplus_rows", detail, self.only_in_target, Side::Target);
         }
         patterns
     }
@@ -241,6 +270,12 @@ impl Tally {
     /// Rows read on one side.
     pub fn rows(&self, side: Side) -> u64 {
         self.digests[side as usize].rows
+    }
+
+    /// Takes a batch of the source into the picture of the whole table.
+    pub(crate) fn saw(&mut self, rows: &Rows) {
+        let recipe = Arc::clone(&self.recipe);
+        self.whole.saw(&recipe, rows);
     }
 
     pub(crate) fn read(&mut self, side: Side, hash: u64) {
@@ -291,22 +326,21 @@ impl Tally {
             return self.equal();
         }
         let image = image(Side::Source, source.hash(i)).wrapping_add(image(Side::Target, target.hash(j)));
-        if !self.differs(None, source, i, image) {
-            return;
-        }
+        let Some(key) = self.differs(None, source, i, image) else { return };
+        let spot = Spot::new(&recipe, source, i, self.different(), self.runs, Arc::clone(&key));
         self.changed += 1;
         let mut all_guesses = Vec::with_capacity(differing.len());
         for at in &differing {
             self.by_column[*at] += 1;
             let guesses = guesses_of(&recipe, *at, &differing, source, i, target, j);
-            self.guesses.add(*at, guesses.clone(), 1);
+            self.guesses.add(*at, guesses.clone(), Some(&spot));
             all_guesses.push(guesses);
         }
         let rows = ((&*source.columns, i), (&*target.columns, j));
         self.records.mend(&Differing::Changed(rows.0, rows.1, &differing));
         self.note(|tally| Difference {
             kind: DifferenceKind::Changed,
-            key: key_values(&recipe, source, i),
+            key: Values::clone(&key),
             columns: differing.iter().map(|at| recipe.values[*at].name.clone()).collect(),
             source: tally.values(source, i, Some(&differing)),
             target: tally.values(target, j, Some(&differing)),
@@ -331,8 +365,12 @@ impl Tally {
 
     /// A row that one side lacks.
     pub(crate) fn only_in(&mut self, side: Side, rows: &Rows, row: usize) {
-        if !self.differs(Some(side), rows, row, image(side, rows.hash(row))) {
-            return;
+        let Some(key) = self.differs(Some(side), rows, row, image(side, rows.hash(row))) else { return };
+        let recipe = Arc::clone(&self.recipe);
+        let spot = Spot::new(&recipe, rows, row, self.different(), self.runs, Arc::clone(&key));
+        match &mut self.only[side as usize] {
+            Some(spread) => spread.add(&spot),
+            none => *none = Some(Spread::of(&spot)),
         }
         let here = (&*rows.columns, row);
         let kind = match side {
@@ -350,7 +388,7 @@ impl Tally {
         self.note(|tally| {
             let values = tally.values(rows, row, None);
             let (source, target) = if side == Side::Source { (values, None) } else { (None, values) };
-            let key = key_values(&tally.recipe, rows, row);
+            let key = Values::clone(&key);
             Difference { kind, key, columns: Vec::new(), source, target, guesses: Vec::new() }
         });
     }
@@ -372,8 +410,8 @@ impl Tally {
         }
     }
 
-    /// Notes a row that differs; false if it does not count, because it is not confirmed.
-    fn differs(&mut self, only: Option<Side>, rows: &Rows, row: usize, image: u64) -> bool {
+    /// Notes a row that differs and gives its key; `None` if it does not count, because it is not confirmed.
+    fn differs(&mut self, only: Option<Side>, rows: &Rows, row: usize, image: u64) -> Option<Arc<Values>> {
         let mut gap = std::mem::take(&mut self.gap);
         let id = rows.key_hash(row);
         let in_group = self.recipe.key.is_empty() || self.group == Some(id);
@@ -391,20 +429,20 @@ impl Tally {
             }
             Some(Standing::InFlight) => {
                 self.in_flight += 1;
-                return false;
+                return None;
             }
-            Some(Standing::New) => return false,
+            Some(Standing::New) => return None,
             Some(Standing::Again) | None => {}
         }
-        self.damaged(only, rows, row, gap);
-        true
+        let key = Arc::new(key_values(&self.recipe, rows, row));
+        if !self.recipe.key.is_empty() {
+            self.damaged(only, &key, rows, row, gap);
+        }
+        Some(key)
     }
 
-    fn damaged(&mut self, only: Option<Side>, rows: &Rows, row: usize, gap: u64) {
-        if self.recipe.key.is_empty() {
-            return;
-        }
-        let key = key_values(&self.recipe, rows, row);
+    fn damaged(&mut self, only: Option<Side>, key: &Values, rows: &Rows, row: usize, gap: u64) {
+        let key = key.clone();
         let border = rows.columns.first().and_then(|column| border_of(column, row));
         let only = [Side::Source, Side::Target].map(|side| u64::from(only == Some(side)));
         match self.ranges.last_mut() {
@@ -416,6 +454,7 @@ impl Tally {
             }
             _ => {
                 let span = border.map(|border| (border.clone(), border));
+                self.runs += 1;
                 self.ranges.push(DamagedRange { from: key.clone(), to: key, rows: 1, only, span, gap });
                 self.bound_ranges();
             }
@@ -465,6 +504,7 @@ impl Tally {
 
     /// Appends what was found in the part behind this one.
     pub(crate) fn append(&mut self, mut other: Tally) {
+        let before = self.different();
         self.equal += other.equal;
         self.changed += other.changed;
         self.only_in_source += other.only_in_source;
@@ -486,10 +526,11 @@ impl Tally {
         }
         self.in_flight += other.in_flight;
         self.records.append(other.records);
-        self.guesses.append(std::mem::take(&mut other.guesses));
+        self.whole.append(std::mem::take(&mut other.whole));
         if let Some(first) = other.ranges.first_mut() {
             first.gap += self.gap;
             if let (0, Some(last)) = (first.gap, self.ranges.last_mut()) {
+                self.runs -= 1;
                 last.to = first.to.clone();
                 last.rows += first.rows;
                 last.add(first.only);
@@ -500,6 +541,16 @@ impl Tally {
         } else {
             self.gap += other.gap;
         }
+        self.guesses.append(std::mem::take(&mut other.guesses), before, self.runs);
+        for (mine, more) in self.only.iter_mut().zip(std::mem::take(&mut other.only)) {
+            let Some(mut more) = more else { continue };
+            more.shift(before, self.runs);
+            match mine {
+                Some(mine) => mine.merge(more),
+                none => *none = Some(more),
+            }
+        }
+        self.runs += other.runs;
         self.ranges.extend(other.ranges);
         self.ranges_merged |= other.ranges_merged;
         self.bound_ranges();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::compare::{
-    CompareOutcome, Difference, DifferenceKind, Explanation, Pattern, Side, Tally, Values, Verdict,
+    CompareOutcome, Difference, DifferenceKind, Explanation, Pattern, Place, Side, Tally, Values, Verdict,
 };
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::Common;
@@ -235,6 +235,20 @@ fn patterns(out: &mut String, tally: &Tally, style: Style) {
             p.detail,
             rows(p.rows)
         );
+        if !p.places.is_empty() {
+            let places: Vec<String> = p.places.iter().map(place).collect();
+            let _ = writeln!(out, "  {:width$}  {}", "", style.faint(&format!("all {}", places.join(", "))));
+        }
+    }
+}
+
+/// Where the rows of a pattern lie.
+pub(super) fn place(place: &Place) -> String {
+    match place {
+        Place::Run { from, to } if from == to => format!("at {}", key_text(from)),
+        Place::Run { from, to } => format!("in one run, {} … {}", key_text(from), key_text(to)),
+        Place::Time { column, unit, from } => format!("in one {unit} of {}, {from}", visible(column)),
+        Place::Value { column, value } => format!("where {} is {}", visible(column), visible(value)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::compare::{CompareOutcome, DuplicateKey, NotCompared, Pattern, Tally};
+use crate::compare::{CompareOutcome, DuplicateKey, NotCompared, Pattern, Place, Tally};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::VERSION;
 
@@ -144,7 +144,16 @@ fn rows(tally: Option<&Tally>) -> Value {
 }
 
 fn pattern(p: &Pattern) -> Value {
-    json!({ "column": p.column, "pattern": p.pattern, "detail": p.detail, "rows": p.rows })
+    let places: Vec<Value> = p.places.iter().map(place).collect();
+    json!({ "column": p.column, "pattern": p.pattern, "detail": p.detail, "rows": p.rows, "where": places })
+}
+
+fn place(place: &Place) -> Value {
+    match place {
+        Place::Run { from, to } => json!({ "from": from, "to": to }),
+        Place::Time { column, unit, from } => json!({ "column": column, "unit": unit, "from": from }),
+        Place::Value { column, value } => json!({ "column": column, "value": value }),
+    }
 }
 
 fn duplicate(d: &DuplicateKey) -> Value {
