@@ -1,5 +1,6 @@
 //! `drift compare`.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use crate::compare::{self, CompareOutcome, CompareRequest, Confirm, Control, End
 use crate::config::units;
 use crate::endpoint::{Error, ErrorKind};
 use crate::report::file::Pending;
-use crate::report::{diff, human, json, repair};
+use crate::report::{diff, html, human, json, junit, markdown, repair};
 use crate::value::recipe::{Normalize, Tolerance};
 
 /// More ranges at once than this burden a server for little gain.
@@ -79,6 +80,9 @@ pub(super) struct CompareArgs {
     /// List the keys of differing rows, without values
     #[arg(long, env = "DRIFT_KEYS_ONLY")]
     keys_only: bool,
+    /// Write the report to a file as one page, with examples of the differences
+    #[arg(long, value_name = "FILE", env = "DRIFT_HTML")]
+    html: Option<PathBuf>,
     /// Write all differences to a file, beyond --limit: FILE.csv, FILE.jsonl or FILE.parquet
     #[arg(long, value_name = "FILE", env = "DRIFT_DIFF")]
     diff: Option<PathBuf>,
@@ -177,6 +181,7 @@ impl CompareArgs {
                 Masking::Hash => compare::Mask::Hash,
             },
             keys_only: self.keys_only,
+            context: self.html.is_some(),
             list_all: self.diff.is_some(),
             repair: self.repair.is_some(),
         })
@@ -186,6 +191,7 @@ impl CompareArgs {
 /// The files that were asked for, each made before the run, so that nobody waits for one that cannot be written.
 #[derive(Default)]
 struct Files {
+    html: Option<Pending>,
     diff: Option<(Pending, diff::Format)>,
     repair: Option<Pending>,
 }
@@ -203,12 +209,18 @@ impl Files {
             None => None,
         };
         let repair = args.repair.as_ref().map(|path| create("--repair", path)).transpose()?;
-        Ok(Files { diff, repair })
+        let html = args.html.as_ref().map(|path| create("--html", path)).transpose()?;
+        Ok(Files { html, diff, repair })
     }
 
     /// Writes them; false if one could not be written.
     fn write(self, global: &Global, outcome: &mut CompareOutcome) -> bool {
         let mut written = Vec::new();
+        if let Some(file) = self.html {
+            let page = html::page(&[outcome]);
+            let done = file.finish(|out| out.write_all(page.as_bytes()).map_err(|e| e.to_string()));
+            written.push(done.map_err(|why| format!("--html: {why}")));
+        }
         if let Some((file, format)) = self.diff {
             let done = file.finish(|out| diff::write(outcome, format, out));
             written.push(done.map_err(|why| format!("--diff: {why}")));
@@ -288,7 +300,9 @@ fn report(global: &Global, outcome: &CompareOutcome) -> Exit {
         }
     }
     match global.output {
-        Output::Json => print_json(&json::compare(outcome)),
+        Output::Json | Output::Jsonl => print_json(global, &json::compare(outcome)),
+        Output::Markdown => print_report(global, &markdown::compare(outcome)),
+        Output::Junit => print(&junit::compare(&[outcome])),
         Output::Human => print_report(global, &human::compare(outcome, global.style())),
     }
     match outcome.verdict() {
@@ -303,16 +317,19 @@ async fn explain(global: &Global, endpoints: &Endpoints, request: &CompareReques
     match compare::explain(endpoints, request).await {
         Ok(plan) => {
             match global.output {
-                Output::Json => print_json(&serde_json::json!({
-                    "plan": {
-                        "strategy": "stream",
-                        "reason": plan.reason,
-                        "threads": plan.threads,
-                        "source": { "name": plan.names[0], "row_estimate": plan.row_estimates[0], "statements": plan.statements[0] },
-                        "target": { "name": plan.names[1], "row_estimate": plan.row_estimates[1], "statements": plan.statements[1] },
-                    }
-                })),
-                Output::Human => print(&human::explain(&plan, global.style())),
+                Output::Json | Output::Jsonl => print_json(
+                    global,
+                    &serde_json::json!({
+                        "plan": {
+                            "strategy": "stream",
+                            "reason": plan.reason,
+                            "threads": plan.threads,
+                            "source": { "name": plan.names[0], "row_estimate": plan.row_estimates[0], "statements": plan.statements[0] },
+                            "target": { "name": plan.names[1], "row_estimate": plan.row_estimates[1], "statements": plan.statements[1] },
+                        }
+                    }),
+                ),
+                _ => print(&human::explain(&plan, global.style())),
             }
             Exit::Equal
         }

@@ -1,43 +1,81 @@
-//! `drift demo`: two small SQLite shops with planted differences, compared.
+//! `drift demo`: two small SQLite shops with planted faults, compared, named, and shown as a page.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::{CsvArgs, Exit, Global, Output, endpoint, print, print_json};
-use crate::compare::{CompareOutcome, CompareRequest, Control, DifferenceKind, compare};
+use super::{CsvArgs, Exit, Global, endpoint, print, print_json};
+use crate::compare::{CompareOutcome, CompareRequest, Control, Pattern, compare};
 use crate::endpoint::{Error, ErrorKind};
-use crate::report::{human, json};
+use crate::report::file::Pending;
+use crate::report::{html, human, json};
 
 const ORDERS: i64 = 50_000;
 const CUSTOMERS: i64 = 5_000;
+const TABLES: [&str; 3] = ["orders", "customers", "payments"];
 
-/// A planted difference: table, key, kind, column.
-type Fault = (&'static str, i64, DifferenceKind, Option<&'static str>);
+/// A fault that is done to the replica, and how drift has to name it.
+struct Fault {
+    /// What it is, for people.
+    story: &'static str,
+    table: &'static str,
+    sql: &'static str,
+    column: Option<&'static str>,
+    pattern: &'static str,
+    detail: &'static str,
+    rows: u64,
+}
 
-/// What the replica is made to lack, have too much, or have wrong.
-const PLANTED: [Fault; 9] = [
-    ("orders", 20_101, DifferenceKind::OnlyInSource, None),
-    ("orders", 20_102, DifferenceKind::OnlyInSource, None),
-    ("orders", 20_103, DifferenceKind::OnlyInSource, None),
-    ("orders", 31_415, DifferenceKind::Changed, Some("amount")),
-    ("orders", 31_416, DifferenceKind::Changed, Some("amount")),
-    ("orders", 44_004, DifferenceKind::Changed, Some("note")),
-    ("orders", 50_001, DifferenceKind::OnlyInTarget, None),
-    ("customers", 77, DifferenceKind::Changed, Some("email")),
-    ("customers", 4_200, DifferenceKind::Changed, Some("city")),
+const PLANTED: [Fault; 5] = [
+    Fault {
+        story: "a lost hour: the orders of 6 May, 15 to 16 o'clock, never arrived",
+        table: "orders",
+        sql: "DELETE FROM orders WHERE created_at >= '2026-05-06 15:00' AND created_at < '2026-05-06 16:00'",
+        column: None,
+        pattern: "missing_range",
+        detail: "one run of rows that only the source has",
+        rows: 7,
+    },
+    Fault {
+        story: "a shifted time zone: a writer with its clock in UTC+2",
+        table: "orders",
+        sql: "UPDATE orders SET created_at = datetime(created_at, '+2 hours') WHERE id BETWEEN 31001 AND 31400",
+        column: Some("created_at"),
+        pattern: "shifted",
+        detail: "+2 h",
+        rows: 400,
+    },
+    Fault {
+        story: "cut decimals: one payment method goes through a column that is too narrow",
+        table: "payments",
+        sql: "UPDATE payments SET paid = round(paid - 0.05, 1) WHERE method = 'voucher'",
+        column: Some("paid"),
+        pattern: "cut",
+        detail: "1 decimal",
+        rows: 3_333,
+    },
+    Fault {
+        story: "surplus rows: a batch that arrived twice, under new keys",
+        table: "orders",
+        sql: "INSERT INTO orders SELECT 50000 + id, customer_id, amount, status, note, created_at FROM orders WHERE id <= 25",
+        column: None,
+        pattern: "surplus_rows",
+        detail: "rows that only the target has",
+        rows: 25,
+    },
+    Fault {
+        story: "mojibake: a load that read UTF-8 as Windows-1252",
+        table: "customers",
+        sql: "UPDATE customers SET city = CASE city WHEN 'Köln' THEN 'KÃ¶ln' WHEN 'Gdańsk' THEN 'GdaÅ„sk' ELSE city END
+              WHERE id BETWEEN 2001 AND 2400",
+        column: Some("city"),
+        pattern: "encoding",
+        detail: "UTF-8 read as Windows-1252",
+        rows: 200,
+    },
 ];
-
-/// The same faults as they are done to the replica.
-const DAMAGE: &str = "
-    DELETE FROM orders WHERE id BETWEEN 20101 AND 20103;
-    UPDATE orders SET amount = round(amount - 0.05, 1) WHERE id IN (31415, 31416);
-    UPDATE orders SET note = note || ' ' WHERE id = 44004;
-    INSERT INTO orders VALUES (50001, 1, 9.99, 'new', 'arrived twice', '2026-11-01 00:00:00');
-    UPDATE customers SET email = upper(email) WHERE id = 77;
-    UPDATE customers SET city = NULL WHERE id = 4200;
-";
 
 pub(super) async fn run(global: &Global) -> Exit {
     match demo(global).await {
@@ -52,69 +90,81 @@ pub(super) async fn run(global: &Global) -> Exit {
 async fn demo(global: &Global) -> Result<Exit, Error> {
     let folder = fresh_folder()?;
     let paths = [folder.join("shop.db"), folder.join("replica.db")];
-    for (path, damage) in paths.iter().zip(["", DAMAGE]) {
-        fill(path, damage)
+    for (path, is_replica) in paths.iter().zip([false, true]) {
+        fill(path, is_replica)
             .map_err(|e| Error::new(ErrorKind::Data, format!("cannot write {}: {e}", path.display())))?;
     }
-    let mut named = 0;
-    let mut surplus = 0;
-    let mut documents = Vec::new();
-    if global.output == Output::Human {
+    let tells = !global.writes_json();
+    if tells {
+        let stories: Vec<String> = PLANTED.iter().map(|fault| format!("  - {}\n", fault.story)).collect();
+        let place = folder.display();
         print(&format!(
-            "A shop and its replica with {} planted differences: {}\n\n",
+            "A shop and its replica, in {place}, with {} planted faults:\n{}\n",
             PLANTED.len(),
-            folder.display()
+            stories.concat()
         ));
     }
-    for table in ["orders", "customers", "payments"] {
+    let mut outcomes = Vec::new();
+    for table in TABLES {
         let addresses = paths.each_ref().map(|path| format!("sqlite:{}#{table}", path.display()));
         let csv = CsvArgs { csv_delimiter: b',', csv_no_header: false, csv_null: String::new() }.options();
         let endpoints = [endpoint(global, &addresses[0], &csv)?, endpoint(global, &addresses[1], &csv)?];
-        let outcome = compare(&endpoints, &CompareRequest::default(), Arc::new(Control::default())).await?;
-        let (found, other) = check(table, &outcome);
-        named += found;
-        surplus += other;
-        match global.output {
-            Output::Json => documents.push(json::compare(&outcome)),
-            Output::Human => print(&format!(
-                "$ drift compare --consistency none {} {}\n{}\n",
-                addresses[0],
-                addresses[1],
-                human::compare(&outcome, global.style())
-            )),
+        let request = CompareRequest { context: true, ..CompareRequest::default() };
+        let outcome = compare(&endpoints, &request, Arc::new(Control::default())).await?;
+        if tells {
+            let summary = human::summary(&outcome, global.style());
+            print(&format!(
+                "$ drift compare --consistency none {} {}\n{summary}\n",
+                addresses[0], addresses[1]
+            ));
         }
+        outcomes.push(outcome);
     }
-    let complete = named == PLANTED.len() && surplus == 0;
-    match global.output {
-        Output::Json => print_json(
-            &serde_json::json!({ "planted": PLANTED.len(), "found": named, "compared": documents }),
-        ),
-        Output::Human if complete => {
-            print(&format!("All {named} planted differences were found, and nothing else.\n"));
-        }
-        Output::Human => print(&format!(
-            "{named} of {} planted differences were found, and {surplus} others: this is a bug, please report it.\n",
-            PLANTED.len()
-        )),
+    let report = folder.join("report.html");
+    let shown: Vec<&CompareOutcome> = outcomes.iter().collect();
+    let page = html::page(&shown);
+    Pending::create(&report)
+        .and_then(|file| file.finish(|out| out.write_all(page.as_bytes()).map_err(|e| e.to_string())))
+        .map_err(|why| Error::new(ErrorKind::Data, why))?;
+
+    let tables: Vec<(&str, &CompareOutcome)> = TABLES.into_iter().zip(&outcomes).collect();
+    let named = PLANTED.iter().filter(|fault| is_named(fault, &tables)).count();
+    let patterns: usize = outcomes.iter().flat_map(|o| &o.tally).map(|tally| tally.patterns().len()).sum();
+    let rows: u64 = outcomes.iter().flat_map(|o| &o.tally).map(|tally| tally.different()).sum();
+    let planted_rows: u64 = PLANTED.iter().map(|fault| fault.rows).sum();
+    let complete = named == PLANTED.len() && patterns == named && rows == planted_rows;
+    if tells {
+        let answer = if complete {
+            format!("All {named} planted faults were named, and nothing else was.\n")
+        } else {
+            format!(
+                "{named} of {} planted faults were named, with {patterns} patterns in {rows} rows: this is a bug, please report it.\n",
+                PLANTED.len()
+            )
+        };
+        print(&format!("{answer}The rows, on one page: {}\n", report.display()));
+    } else {
+        let documents: Vec<_> = outcomes.iter().map(json::compare).collect();
+        print_json(
+            global,
+            &serde_json::json!({
+                "planted": PLANTED.len(),
+                "named": named,
+                "report": report.display().to_string(),
+                "compared": documents,
+            }),
+        );
     }
     Ok(if complete { Exit::Equal } else { Exit::Incomplete })
 }
 
-/// How many planted faults of the table were found, and how many differences were not planted.
-fn check(table: &str, outcome: &CompareOutcome) -> (usize, usize) {
-    let Some(tally) = &outcome.tally else { return (0, 0) };
-    let planted: Vec<&Fault> = PLANTED.iter().filter(|f| f.0 == table).collect();
-    let found = planted
-        .iter()
-        .filter(|(_, id, kind, column)| {
-            tally.differences.iter().any(|d| {
-                d.kind == *kind
-                    && d.key.get("id").and_then(|v| v.as_str()) == Some(id.to_string().as_str())
-                    && column.is_none_or(|column| d.columns == [column])
-            })
-        })
-        .count();
-    (found, (tally.different() as usize).saturating_sub(planted.len()))
+fn is_named(fault: &Fault, tables: &[(&str, &CompareOutcome)]) -> bool {
+    let tally = tables.iter().find(|(table, _)| *table == fault.table).and_then(|(_, o)| o.tally.as_ref());
+    let names_it = |p: &Pattern| {
+        p.column.as_deref() == fault.column
+            && (p.pattern, p.detail.as_str(), p.rows) == (fault.pattern, fault.detail, fault.rows)
+    };
+    tally.is_some_and(|tally| tally.patterns().iter().any(names_it))
 }
 
 /// `drift-demo`, or the first numbered name that is free.
@@ -136,7 +186,8 @@ fn fresh_folder() -> Result<PathBuf, Error> {
     Err(Error::new(ErrorKind::Data, "there are 999 drift-demo folders here already; remove some"))
 }
 
-fn fill(path: &Path, damage: &str) -> rusqlite::Result<()> {
+fn fill(path: &Path, is_replica: bool) -> rusqlite::Result<()> {
+    let damage: Vec<&str> = PLANTED.iter().filter(|_| is_replica).map(|fault| fault.sql).collect();
     let db = Connection::open(path)?;
     db.execute_batch(&format!(
         "PRAGMA journal_mode = off;
@@ -153,9 +204,11 @@ fn fill(path: &Path, damage: &str) -> rusqlite::Result<()> {
              CASE i % 3 WHEN 0 THEN 'new' WHEN 1 THEN 'paid' ELSE 'sent' END,
              CASE WHEN i % 5 = 0 THEN NULL ELSE 'parcel ' || i END,
              datetime('2026-01-01', '+' || (i * 9) || ' minutes') FROM n;
-         INSERT INTO payments SELECT id, id, amount, CASE id % 2 WHEN 0 THEN 'card' ELSE 'transfer' END
+         INSERT INTO payments SELECT id, id, amount,
+             CASE WHEN id % 10 = 5 THEN 'voucher' WHEN id % 2 = 0 THEN 'card' ELSE 'transfer' END
              FROM orders WHERE status <> 'new';
-         {damage}
-         COMMIT;"
+         {};
+         COMMIT;",
+        damage.join(";\n")
     ))
 }

@@ -72,6 +72,9 @@ struct Global {
 enum Output {
     Human,
     Json,
+    Jsonl,
+    Markdown,
+    Junit,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -97,6 +100,11 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// Plant differences in two small shops in a fresh folder and find them, with nothing to install
     Demo,
+    /// Print the manual page of drift, or of one of its commands
+    Man {
+        /// The command
+        command: Option<String>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -146,6 +154,11 @@ impl CsvArgs {
 }
 
 impl Global {
+    /// Whether the result is a JSON document.
+    fn writes_json(&self) -> bool {
+        matches!(self.output, Output::Json | Output::Jsonl)
+    }
+
     fn style(&self) -> Style {
         let color = match self.color {
             Color::Always => true,
@@ -183,9 +196,13 @@ fn print_report(global: &Global, text: &str) {
     }
 }
 
-fn print_json(value: &serde_json::Value) {
-    let text = serde_json::to_string_pretty(value).unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}"));
-    print(&format!("{text}\n"));
+/// Prints a document: on many lines, or on one.
+fn print_json(global: &Global, value: &serde_json::Value) {
+    let text = match global.output {
+        Output::Jsonl => Ok(value.to_string()),
+        _ => serde_json::to_string_pretty(value),
+    };
+    print(&format!("{}\n", text.unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}"))));
 }
 
 /// The endpoint of one argument, with the warnings that its text deserves.
@@ -254,6 +271,11 @@ async fn interrupted() -> u8 {
 }
 
 async fn dispatch(cli: &Cli) -> Exit {
+    let is_report = matches!(cli.command, Command::Compare(_));
+    if !is_report && matches!(cli.global.output, Output::Markdown | Output::Junit) {
+        cli.global.say("only drift compare writes markdown and junit; use -o human, json or jsonl");
+        return Exit::Usage;
+    }
     match &cli.command {
         Command::Compare(args) => compare::run(&cli.global, args).await,
         Command::Schema(args) => schema::run(&cli.global, args).await,
@@ -264,7 +286,35 @@ async fn dispatch(cli: &Cli) -> Exit {
             print(&String::from_utf8_lossy(&script));
             Exit::Equal
         }
+        Command::Man { command } => man(&cli.global, command.as_deref()),
         Command::Version { engines } => version::run(&cli.global, *engines),
+    }
+}
+
+/// Prints a manual page, made of the same words as `--help`.
+fn man(global: &Global, command: Option<&str>) -> Exit {
+    let mut program = Cli::command();
+    program.build();
+    let page = match command {
+        None => program,
+        Some(name) => match program.find_subcommand(name) {
+            Some(found) => found.clone().version(env!("CARGO_PKG_VERSION")),
+            None => {
+                global.say(&format!("there is no command {name:?}; see drift --help"));
+                return Exit::Usage;
+            }
+        },
+    };
+    let mut text = Vec::new();
+    match clap_mangen::Man::new(page).render(&mut text) {
+        Ok(()) => {
+            print(&String::from_utf8_lossy(&text));
+            Exit::Equal
+        }
+        Err(error) => {
+            global.say(&format!("cannot make the manual page: {error}"));
+            Exit::Incomplete
+        }
     }
 }
 

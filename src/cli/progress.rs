@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Global, Progress};
 use crate::compare::Control;
-use crate::report::human::grouped;
+use crate::report::words::grouped;
 
 /// How often the bar is drawn.
 const DRAW: Duration = Duration::from_millis(200);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CsvArgs, Exit, Global, Output, endpoint, exit_of, print_json, print_report};
+use super::{CsvArgs, Exit, Global, endpoint, exit_of, print_json, print_report};
 use crate::compare::{CompareOutcome, CompareRequest, Endpoints, compare_schemas};
 use crate::endpoint::ErrorKind;
 use crate::report::{human, json};
@@ -53,8 +53,9 @@ pub(super) async fn run(global: &Global, args: &SchemaArgs) -> Exit {
 }
 
 fn print_schema(global: &Global, outcome: &CompareOutcome) {
-    match global.output {
-        Output::Json => print_json(&json::schema(outcome)),
-        Output::Human => print_report(global, &human::schema(outcome, global.style())),
+    if global.writes_json() {
+        print_json(global, &json::schema(outcome));
+    } else {
+        print_report(global, &human::schema(outcome, global.style()));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Exit, Global, Output, print, print_json};
+use super::{Exit, Global, print, print_json};
 
 /// Each engine, the release that the tests run against, and what is known of its kin.
 const ENGINES: [(&str, &str, &str); 4] = [
@@ -23,27 +23,24 @@ const ENGINES: [(&str, &str, &str); 4] = [
 pub(super) fn run(global: &Global, engines: bool) -> Exit {
     let version = env!("CARGO_PKG_VERSION");
     let sqlite = rusqlite::version();
-    match global.output {
-        Output::Json => {
-            let list: Vec<_> = ENGINES
-                .iter()
-                .map(|(engine, tested, note)| json!({ "engine": engine, "tested_against": tested, "note": note }))
-                .collect();
-            let mut doc = json!({ "version": version, "sqlite": sqlite });
-            if engines {
-                doc["engines"] = list.into();
-            }
-            print_json(&doc);
+    if global.writes_json() {
+        let list: Vec<_> = ENGINES
+            .iter()
+            .map(|(engine, tested, note)| json!({ "engine": engine, "tested_against": tested, "note": note }))
+            .collect();
+        let mut doc = json!({ "version": version, "sqlite": sqlite });
+        if engines {
+            doc["engines"] = list.into();
         }
-        Output::Human => {
-            let mut text = format!("drift {version}\n");
-            if engines {
-                for (engine, tested, note) in ENGINES {
-                    text.push_str(&format!("  {engine:14} {tested:32} {note}\n"));
-                }
+        print_json(global, &doc);
+    } else {
+        let mut text = format!("drift {version}\n");
+        if engines {
+            for (engine, tested, note) in ENGINES {
+                text.push_str(&format!("  {engine:14} {tested:32} {note}\n"));
             }
-            print(&text);
         }
+        print(&text);
     }
     Exit::Equal
 }

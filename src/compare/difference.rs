@@ -47,6 +47,8 @@ pub struct Difference {
     pub target: Option<Values>,
     /// What may have made each differing column so, in the order of `columns`; empty where it was read back from a file.
     pub(crate) guesses: Vec<Vec<Guess>>,
+    /// The values of a changed row's equal columns, where they were asked for.
+    pub(crate) same: Option<Values>,
 }
 
 impl Difference {
@@ -96,6 +98,7 @@ impl Difference {
             source: values("source"),
             target: values("target"),
             guesses: Vec::new(),
+            same: None,
         })
     }
 }

@@ -68,6 +68,8 @@ pub struct CompareRequest {
     pub mask: Mask,
     /// Whether values appear at all.
     pub keys_only: bool,
+    /// Whether examples of every kind of difference are kept, with the values of their equal columns.
+    pub context: bool,
     /// Whether every difference is written down, beyond `limit`.
     pub list_all: bool,
     /// Whether the statements that would make the target equal are written down.
@@ -95,6 +97,7 @@ impl Default for CompareRequest {
             confirm: None,
             mask: Mask::None,
             keys_only: false,
+            context: false,
             list_all: false,
             repair: false,
         }

@@ -407,6 +407,7 @@ impl Run<'_> {
         let request = self.request;
         Tally::new(Arc::clone(self.recipe), request.limit, request.mask, request.keys_only)
             .recording(self.wanted.clone())
+            .exemplifying(request.context)
     }
 
     /// Reads and merges everything. The tally holds what was settled, up to the first part that failed.

@@ -1,5 +1,6 @@
 //! What a merge finds, in bounded memory: counts, the first differences, the smallest ranges, digests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -20,6 +21,10 @@ use crate::value::guess::{Guess, guesses};
 use crate::value::recipe::{ColumnRule, Recipe};
 use crate::value::same::same;
 use crate::value::show;
+
+/// Examples of one kind of difference, and of all.
+const EXAMPLES: u32 = 20;
+const MOST_EXAMPLES: usize = 1000;
 
 /// The greatest number of ranges in a result.
 pub const MAX_RANGES: usize = 1000;
@@ -58,6 +63,8 @@ pub struct DamagedRange {
     pub(crate) span: Option<(Border, Border)>,
     /// Equal rows between the range before and this one.
     gap: u64,
+    /// All rows from `from` to `to`; more than `rows` only where ranges were joined.
+    width: u64,
 }
 
 impl DamagedRange {
@@ -90,6 +97,8 @@ pub struct Tally {
     pub duplicates: [Vec<DuplicateKey>; 2],
     /// How many duplicate keys there are in all, by side.
     pub duplicate_count: [u64; 2],
+    /// Further differences, a few of each kind, for reports that show examples.
+    pub examples: Vec<Difference>,
     /// The damaged ranges.
     pub ranges: Vec<DamagedRange>,
     /// Whether ranges were joined to keep their number down.
@@ -109,6 +118,10 @@ pub struct Tally {
     /// What differed before, in a reading that confirms.
     sieve: Option<Known>,
     guesses: Guesses,
+    /// Whether examples are kept, with the values of their equal columns.
+    context: bool,
+    /// How many differences of each kind were offered as examples.
+    exemplified: HashMap<(String, &'static str), u32>,
     /// Where the rows lie that only the source, or only the target has.
     only: [Option<Spread>; 2],
     /// Runs of differing rows so far.
@@ -150,6 +163,9 @@ impl Tally {
             suspects: None,
             sieve: None,
             guesses: Guesses::default(),
+            examples: Vec::new(),
+            context: false,
+            exemplified: HashMap::new(),
             only: [None, None],
             runs: 0,
             whole: Whole::default(),
@@ -157,6 +173,12 @@ impl Tally {
             group: None,
             records: Records::default(),
         }
+    }
+
+    /// Keeps examples of every kind of difference.
+    pub(crate) fn exemplifying(mut self, context: bool) -> Tally {
+        self.context = context;
+        self
     }
 
     /// Writes down every difference.
@@ -252,6 +274,15 @@ impl Tally {
         self.records.differences(each)
     }
 
+    /// For each range, how many rows of the table lie before it in key order, and how many it spans.
+    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.ranges.iter().scan(0, |end, range| {
+            let start = *end + range.gap;
+            *end = start + range.width;
+            Some((start, range.width))
+        })
+    }
+
     /// All differing rows.
     pub fn different(&self) -> u64 {
         self.changed + self.only_in_source + self.only_in_target
@@ -345,13 +376,20 @@ impl Tally {
             source: tally.values(source, i, Some(&differing)),
             target: tally.values(target, j, Some(&differing)),
             guesses: all_guesses,
+            same: tally.context.then(|| tally.same_values(source, i, &differing)).flatten(),
         });
+    }
+
+    /// The values of the columns that do not differ.
+    fn same_values(&self, rows: &Rows, row: usize, differing: &[usize]) -> Option<Values> {
+        let same: Vec<usize> = (0..self.recipe.values.len()).filter(|at| !differing.contains(at)).collect();
+        self.values(rows, row, Some(&same))
     }
 
     /// Lists a difference, as far as that was asked for.
     fn note(&mut self, difference: impl FnOnce(&Tally) -> Difference) {
         let has_room = self.differences.len() < self.limit;
-        if !has_room && !self.records.lists() {
+        if !has_room && !self.records.lists() && !self.context {
             return;
         }
         let difference = difference(self);
@@ -360,7 +398,27 @@ impl Tally {
         }
         if has_room {
             self.differences.push(difference);
+        } else if self.context && self.is_another_example(&difference) {
+            self.examples.push(difference);
         }
+    }
+
+    /// Whether a difference shows something of which there are few examples yet.
+    fn is_another_example(&mut self, difference: &Difference) -> bool {
+        let kinds: Vec<(String, &'static str)> = match difference.kind {
+            DifferenceKind::Changed => {
+                let guesses = difference.columns.iter().zip(&difference.guesses);
+                guesses.map(|(column, g)| (column.clone(), g.first().map_or("", Guess::pattern))).collect()
+            }
+            kind => vec![(String::new(), kind.word())],
+        };
+        let mut is_new = false;
+        for kind in kinds {
+            let seen = self.exemplified.entry(kind).or_default();
+            is_new |= *seen < EXAMPLES;
+            *seen += 1;
+        }
+        is_new && self.examples.len() < MOST_EXAMPLES
     }
 
     /// A row that one side lacks.
@@ -389,7 +447,7 @@ impl Tally {
             let values = tally.values(rows, row, None);
             let (source, target) = if side == Side::Source { (values, None) } else { (None, values) };
             let key = Values::clone(&key);
-            Difference { kind, key, columns: Vec::new(), source, target, guesses: Vec::new() }
+            Difference { kind, key, columns: Vec::new(), source, target, guesses: Vec::new(), same: None }
         });
     }
 
@@ -449,13 +507,22 @@ impl Tally {
             Some(last) if gap == 0 => {
                 last.to = key;
                 last.rows += 1;
+                last.width += 1;
                 last.add(only);
                 last.span = last.span.take().zip(border).map(|((from, _), to)| (from, to));
             }
             _ => {
                 let span = border.map(|border| (border.clone(), border));
                 self.runs += 1;
-                self.ranges.push(DamagedRange { from: key.clone(), to: key, rows: 1, only, span, gap });
+                self.ranges.push(DamagedRange {
+                    from: key.clone(),
+                    to: key,
+                    rows: 1,
+                    only,
+                    span,
+                    gap,
+                    width: 1,
+                });
                 self.bound_ranges();
             }
         }
@@ -487,6 +554,7 @@ impl Tally {
                     }
                     last.to = range.to;
                     last.rows += range.rows;
+                    last.width += range.gap + range.width;
                     last.add(range.only);
                     last.span = last.span.take().zip(range.span).map(|((from, _), (_, to))| (from, to));
                 }
@@ -514,7 +582,13 @@ impl Tally {
             *mine += more;
         }
         let room = self.limit.saturating_sub(self.differences.len());
-        self.differences.extend(other.differences.into_iter().take(room));
+        let beyond = other.differences.split_off(room.min(other.differences.len()));
+        self.differences.extend(other.differences);
+        for difference in beyond.into_iter().chain(other.examples) {
+            if self.context && self.is_another_example(&difference) {
+                self.examples.push(difference);
+            }
+        }
         for side in [0, 1] {
             let room = self.limit.saturating_sub(self.duplicates[side].len());
             self.duplicates[side].extend(std::mem::take(&mut other.duplicates[side]).into_iter().take(room));
@@ -533,6 +607,7 @@ impl Tally {
                 self.runs -= 1;
                 last.to = first.to.clone();
                 last.rows += first.rows;
+                last.width += first.width;
                 last.add(first.only);
                 last.span = last.span.take().zip(first.span.clone()).map(|((from, _), (_, to))| (from, to));
                 other.ranges.remove(0);

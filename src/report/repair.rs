@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::human::{Style, headline};
+use super::words::headline;
 use crate::compare::CompareOutcome;
 use crate::endpoint::repair::one_line;
 
@@ -14,7 +14,7 @@ pub fn write(outcome: &mut CompareOutcome, out: &mut dyn Write) -> Result<(), St
         "drift never runs them. Each changes a row only as long as it is what drift saw.".into(),
         format!("source: {}", outcome.sides[0].name),
         format!("target: {}", outcome.sides[1].name),
-        headline(outcome, Style { color: false }),
+        headline(outcome),
     ];
     let looked_at = "The differences stand as read once: rows that were merely late may be among them.";
     if outcome.confirmation.is_none() {

@@ -163,7 +163,12 @@ fn the_demo_finds_what_it_planted_each_time_in_a_folder_of_its_own() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for shops in ["drift-demo", "drift-demo-2"] {
         let outcome = Drift::new().arg("demo").current_dir(folder.path()).run().expect_code(0);
-        assert!(outcome.stdout.contains("planted differences were found, and nothing else"), "{outcome}");
-        assert!(folder.path().join(shops).join("replica.db").is_file(), "{shops} is missing: {outcome}");
+        assert!(
+            outcome.stdout.contains("All 5 planted faults were named, and nothing else was."),
+            "{outcome}"
+        );
+        for file in ["replica.db", "report.html"] {
+            assert!(folder.path().join(shops).join(file).is_file(), "{shops}/{file} is missing: {outcome}");
+        }
     }
 }

@@ -16,6 +16,7 @@ mod memory;
 mod patterns;
 mod real;
 mod repair;
+mod reports;
 mod support;
 mod traps;
 mod twins;
