@@ -74,6 +74,12 @@ pub(super) struct CompareArgs {
     /// How many times a lost connection is opened again, per range
     #[arg(long, value_name = "N", default_value_t = 3, env = "DRIFT_RETRIES")]
     retries: u32,
+    /// Compare a sample: a share of the rows (1%), or so many of the source's (5000)
+    #[arg(long, value_name = "SHARE%|N", env = "DRIFT_SAMPLE", value_parser = sample_size)]
+    sample: Option<compare::Size>,
+    /// Which rows a sample draws; the same seed draws the same
+    #[arg(long, value_name = "N", default_value_t = 1, env = "DRIFT_SEED")]
+    seed: u64,
     /// How row values appear in the result: as they are, as ***, or as a hash that equal values share
     #[arg(long, value_enum, default_value = "none", env = "DRIFT_MASK")]
     mask: Masking,
@@ -130,6 +136,20 @@ fn memory(text: &str) -> Result<usize, String> {
     }
 }
 
+fn sample_size(text: &str) -> Result<compare::Size, String> {
+    let wrong = || "write a share of the rows, such as 1%, or a number of rows, such as 5000".to_string();
+    match text.strip_suffix('%') {
+        Some(percent) => match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(compare::Size::Share(percent / 100.0)),
+            _ => Err(wrong()),
+        },
+        None => match text.replace('_', "").parse() {
+            Ok(rows) if rows > 0 => Ok(compare::Size::Rows(rows)),
+            _ => Err(wrong()),
+        },
+    }
+}
+
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((from, to)) if !from.is_empty() && !to.is_empty() => Ok((from.into(), to.into())),
@@ -175,6 +195,7 @@ impl CompareArgs {
             retries: self.retries,
             confirm: (self.consistency == Consistency::Confirm)
                 .then_some(Confirm { rounds: self.confirm_rounds, wait: self.confirm_wait }),
+            sample: self.sample.map(|size| compare::Sample { size, seed: self.seed }),
             mask: match self.mask {
                 Masking::None => compare::Mask::None,
                 Masking::Mask => compare::Mask::Mask,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::confirm::Confirmation;
 use super::request::CompareRequest;
+use super::sample::{Bound, Sample};
 use super::tally::{Side, Tally};
 use crate::endpoint::{Cost, Position};
 use crate::schema::{Finding, FindingKind, Severity};
@@ -75,8 +76,10 @@ pub(crate) enum Coverage {
 pub struct SideOutcome {
     /// The address, without secrets.
     pub name: String,
-    /// Rows read; `None` when nothing was.
+    /// Rows compared; `None` when nothing was.
     pub rows: Option<u64>,
+    /// Rows received in the first reading.
+    pub read: u64,
     /// Where its snapshot stood.
     pub position: Position,
     /// Statements sent.
@@ -116,6 +119,8 @@ pub struct CompareOutcome {
     pub elapsed: Duration,
     /// How differences were confirmed; `None` where that was not asked for, or nothing differed.
     pub confirmation: Option<Confirmation>,
+    /// What a sample says about the whole; `None` if all rows were compared.
+    pub sample: Option<(Sample, Bound)>,
     /// Whether differences stand as first read although they were to be confirmed.
     pub unconfirmed: bool,
     /// Whether values were shown masked or not at all, and how many.
@@ -141,6 +146,7 @@ impl CompareOutcome {
             reason: String::new(),
             elapsed: Duration::ZERO,
             confirmation: None,
+            sample: None,
             unconfirmed: false,
             limit: request.limit,
             coverage,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::confirm::Confirm;
+use super::sample::Sample;
 use crate::value::recipe::{Normalize, Tolerance};
 
 /// By which columns rows are paired.
@@ -64,6 +65,8 @@ pub struct CompareRequest {
     pub retries: u32,
     /// How differences are confirmed; `None` reports them as first read.
     pub confirm: Option<Confirm>,
+    /// Compare some rows instead of all.
+    pub sample: Option<Sample>,
     /// How values appear.
     pub mask: Mask,
     /// Whether values appear at all.
@@ -95,6 +98,7 @@ impl Default for CompareRequest {
             memory: 256 << 20,
             retries: 3,
             confirm: None,
+            sample: None,
             mask: Mask::None,
             keys_only: false,
             context: false,

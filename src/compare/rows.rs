@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, StringArray, UInt64Array, new_null_array,
+    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, BooleanArray, StringArray, UInt64Array,
+    new_null_array,
 };
-use arrow::compute::interleave;
+use arrow::compute::{filter, interleave};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -84,6 +85,23 @@ impl Rows {
             hashes: self.hashes.slice(from, len),
             columns: self.columns.iter().map(|c| c.slice(from, len)).collect(),
         }
+    }
+
+    /// The rows that are marked.
+    pub(crate) fn kept(&self, marked: Vec<bool>) -> Result<Rows, ArrowError> {
+        let marked = BooleanArray::from(marked);
+        let columns = self.columns.iter().map(|column| {
+            let odd = column.odd.as_ref().map(|odd| filter(odd, &marked)).transpose()?;
+            Ok(Column {
+                values: filter(&column.values, &marked)?,
+                odd: odd.map(|odd| odd.as_string().clone()),
+            })
+        });
+        Ok(Rows {
+            keys: filter(&self.keys, &marked)?.as_binary::<i32>().clone(),
+            hashes: filter(&self.hashes, &marked)?.as_primitive::<UInt64Type>().clone(),
+            columns: columns.collect::<Result<_, ArrowError>>()?,
+        })
     }
 
     /// The bytes that holding these rows takes.

@@ -14,6 +14,7 @@ use super::outcome::{CompareOutcome, Coverage, NotCompared, SideOutcome};
 use super::plan::{Plan, plan};
 use super::records::Wanted;
 use super::request::CompareRequest;
+use super::sample::{self, Bound, Draw};
 use super::side::{Delivery, SideError, SideErrorKind, SideReader};
 use super::tally::{Side, Tally};
 use crate::endpoint::repair::Repair;
@@ -134,6 +135,7 @@ pub async fn compare(
     let snapshots: [Arc<dyn Snapshot>; 2] = [Arc::from(source), Arc::from(target)];
     let confirm = request.confirm.filter(|_| endpoints.iter().any(|e| !e.is_immutable()));
     let positions = [snapshots[0].position(), snapshots[1].position()];
+    let draw = drawn(request, &plan, &snapshots, &recipe, &shapes).await?;
 
     let (tally, error) = loop {
         let run = Run {
@@ -145,6 +147,7 @@ pub async fn compare(
             control: &control,
             recipe: &recipe,
             wanted: &wanted,
+            draw: &draw,
             // Two fifths are left for the batches on their way and for the merge of the runs.
             sort_memory: request.memory / 5 * 3,
         };
@@ -188,6 +191,7 @@ pub async fn compare(
         let mut side = SideOutcome {
             name: names[at].to_string(),
             rows: Some(tally.digests[at].rows),
+            read: control.rows[at].load(Ordering::Relaxed),
             position: positions[at].clone(),
             workers: if plan.divisible { snapshots[at].workers().min(workers) } else { 1 },
             ..SideOutcome::default()
@@ -210,6 +214,7 @@ pub async fn compare(
                 request,
                 recipe: &recipe,
                 wanted: &wanted,
+                draw: &draw,
                 plan: &plan,
                 confirm,
             };
@@ -231,6 +236,10 @@ pub async fn compare(
     }
     let mut outcome = CompareOutcome::new(sides, Some(plan.recipe.clone()), Some(tally), coverage, request);
     outcome.confirmation = confirmation;
+    outcome.sample = request.sample.filter(|_| draw.is_sample).zip(outcome.tally.as_ref().map(|tally| {
+        let different = tally.different();
+        Bound::of(different, tally.equal + different + tally.in_flight)
+    }));
     outcome.unconfirmed = unconfirmed;
     outcome.engine_types = engine_types(&plan.recipe, &shapes);
     outcome.findings = std::mem::take(&mut plan.findings);
@@ -260,6 +269,23 @@ fn wanted(
     Ok(Wanted { listing: request.list_all, repair })
 }
 
+/// Draws the sample that was asked for; everything otherwise.
+async fn drawn(
+    request: &CompareRequest,
+    plan: &Plan,
+    snapshots: &[Arc<dyn Snapshot>; 2],
+    recipe: &Recipe,
+    shapes: &[TableShape; 2],
+) -> Result<Draw, Error> {
+    let Some(sample) = request.sample else { return Ok(Draw::default()) };
+    let columns = match [plan.keys[0].first(), plan.keys[1].first()] {
+        [Some(source), Some(target)] if plan.divisible => Some([source.as_str(), target.as_str()]),
+        _ => None,
+    };
+    let estimate = shapes.iter().filter_map(|s| s.row_estimate).max();
+    sample::draw(sample, snapshots.each_ref().map(AsRef::as_ref), recipe, columns, estimate).await
+}
+
 /// The readings that confirm what the first one found.
 struct Again<'a> {
     endpoints: &'a Endpoints,
@@ -267,6 +293,7 @@ struct Again<'a> {
     request: &'a CompareRequest,
     recipe: &'a Arc<Recipe>,
     wanted: &'a Wanted,
+    draw: &'a Draw,
     plan: &'a Plan,
     confirm: Confirm,
 }
@@ -341,6 +368,7 @@ impl Again<'_> {
                 control: &control,
                 recipe: self.recipe,
                 wanted: self.wanted,
+                draw: self.draw,
                 // What the first reading took is not all given back to the system.
                 sort_memory: self.request.memory / 5 * 3 / 4,
             };
@@ -398,6 +426,7 @@ struct Run<'a> {
     control: &'a Arc<Control>,
     recipe: &'a Arc<Recipe>,
     wanted: &'a Wanted,
+    draw: &'a Draw,
     /// What the sorts of both sides may hold together, in bytes.
     sort_memory: usize,
 }
@@ -412,20 +441,21 @@ impl Run<'_> {
 
     /// Reads and merges everything. The tally holds what was settled, up to the first part that failed.
     async fn once(&self, plan: &Plan, confirms: bool) -> (Tally, Option<SideError>) {
-        let borders = self.borders(plan).await;
+        let parts = self.parts(plan).await;
         let memory = self.request.memory / SHARE_OF_SUSPECTS;
         let empty = |memory| if confirms { self.tally().suspecting(memory) } else { self.tally() };
-        let mut parts: Vec<Option<Tally>> = (0..=borders.len()).map(|_| None).collect();
+        let count = parts.len();
+        let mut done_parts: Vec<Option<Tally>> = (0..count).map(|_| None).collect();
         let mut first_error: Option<(usize, SideError)> = None;
         let mut tasks = JoinSet::new();
-        for (at, scopes) in self.scopes(plan, &borders).into_iter().enumerate() {
-            let part = self.part(plan, scopes.map(|scope| vec![scope]), empty(memory / parts.len()));
+        for (at, scopes) in parts.into_iter().enumerate() {
+            let part = self.part(plan, scopes, empty(memory / count));
             tasks.spawn(async move { (at, part.await) });
         }
         while let Some(done) = tasks.join_next().await {
             let (at, error) = match done {
                 Ok((at, (tally, error))) => {
-                    parts[at] = tally;
+                    done_parts[at] = tally;
                     (at, error)
                 }
                 Err(e) => (0, Some(crashed(&e))),
@@ -438,7 +468,7 @@ impl Run<'_> {
         }
         self.control.forgive();
         let mut total = empty(memory);
-        for part in parts.into_iter().flatten() {
+        for part in done_parts.into_iter().flatten() {
             total.append(part);
         }
         (total, first_error.map(|(_, error)| error))
@@ -501,8 +531,22 @@ impl Run<'_> {
             self.sort_memory / sorts,
             self.request.retries,
             Arc::clone(self.control),
+            self.draw.threshold,
             Arc::clone(&self.snapshots[at]),
         )
+    }
+
+    /// What is read side by side: ranges of the whole, or of the drawn cells, in key order.
+    async fn parts(&self, plan: &Plan) -> Vec<[Vec<Scope>; 2]> {
+        let Some(cells) = &self.draw.cells else {
+            let borders = self.borders(plan).await;
+            return self.scopes(plan, &borders).into_iter().map(|pair| pair.map(|s| vec![s])).collect();
+        };
+        let workers =
+            self.snapshots[0].workers().min(self.snapshots[1].workers()).min(self.requests[0].workers);
+        let chunks = cells.chunks(cells.len().div_ceil(workers.max(1)).max(1));
+        let column = |at: usize| plan.keys[at].first().cloned().unwrap_or_default();
+        chunks.map(|cells| [0, 1].map(|at| Draw::scopes(cells, &column(at)))).collect()
     }
 
     /// Where to cut the tables into ranges that are read at once; for balance only, every cut is right.

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::control::Control;
 use super::rows::{Layout, Rows};
+use super::sample::Threshold;
 use super::sort::Sorter;
 use super::tally::Side;
 use crate::endpoint::{
@@ -80,6 +81,8 @@ pub(crate) struct SideReader {
     pub(crate) budget: usize,
     pub(crate) retries: u32,
     pub(crate) control: Arc<Control>,
+    /// Which rows are compared, if not all that are read.
+    pub(crate) threshold: Option<Threshold>,
     snapshot: Mutex<Arc<dyn Snapshot>>,
 }
 
@@ -113,6 +116,7 @@ impl SideReader {
         budget: usize,
         retries: u32,
         control: Arc<Control>,
+        threshold: Option<Threshold>,
         snapshot: Arc<dyn Snapshot>,
     ) -> SideReader {
         let snapshot = Mutex::new(snapshot);
@@ -127,6 +131,7 @@ impl SideReader {
             budget,
             retries,
             control,
+            threshold,
             snapshot,
         }
     }
@@ -203,7 +208,6 @@ impl SideReader {
             if rows.len() == 0 {
                 continue;
             }
-            self.count(rows.len());
             let last = rows.len() - 1;
             let in_order = (1..rows.len()).all(|r| rows.key(r - 1) <= rows.key(r));
             if !in_order || progress.last_key.as_ref().is_some_and(|key| key.as_slice() > rows.key(0)) {
@@ -249,7 +253,6 @@ impl SideReader {
                 return Err(Broken::Closed);
             }
             let rows = self.canonical(&batch)?;
-            self.count(rows.len());
             sorter.push(rows).map_err(|message| Broken::Final(SideErrorKind::Failed(message)))?;
         }
         Ok(sorter)
@@ -308,7 +311,13 @@ impl SideReader {
     }
 
     fn canonical(&self, batch: &RecordBatch) -> Result<Rows, Broken> {
-        Rows::from_wire(&self.recipe, self.side == Side::Source, batch).map_err(|message| {
+        self.count(batch.num_rows());
+        let rows = Rows::from_wire(&self.recipe, self.side == Side::Source, batch);
+        let kept = rows.and_then(|rows| match &self.threshold {
+            Some(threshold) => rows.kept(threshold.of(&rows)).map_err(|e| e.to_string()),
+            None => Ok(rows),
+        });
+        kept.map_err(|message| {
             Broken::Final(SideErrorKind::Failed(format!("{}: {message}", self.endpoint.name())))
         })
     }

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::compare::{CompareOutcome, DuplicateKey, NotCompared, Pattern, Place, Tally};
+use crate::compare::{
+    Bound, CONFIDENCE, CompareOutcome, DuplicateKey, NotCompared, Pattern, Place, Sample, Tally,
+};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::VERSION;
 
@@ -26,7 +28,10 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     doc.insert("key".into(), json!(key));
     doc.insert("columns".into(), columns(outcome));
     let tally = outcome.tally.as_ref();
-    doc.insert("rows".into(), rows(tally));
+    doc.insert("rows".into(), rows(tally, outcome.sample.is_some()));
+    if let Some((sample, bound)) = &outcome.sample {
+        doc.insert("sample".into(), sampled(sample, bound));
+    }
     doc.insert(
         "differences".into(),
         tally.map_or(json!([]), |t| {
@@ -67,8 +72,8 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
         "cost".into(),
         json!({
             "elapsed_seconds": (outcome.elapsed.as_secs_f64() * 1000.0).round() / 1000.0,
-            "source_rows_read": outcome.sides[0].rows.unwrap_or(0),
-            "target_rows_read": outcome.sides[1].rows.unwrap_or(0),
+            "source_rows_read": outcome.sides[0].read,
+            "target_rows_read": outcome.sides[1].read,
             "bytes_received": outcome.sides[0].bytes + outcome.sides[1].bytes,
         }),
     );
@@ -130,7 +135,7 @@ fn columns(outcome: &CompareOutcome) -> Value {
 }
 
 /// The counts; all zero when nothing was read, so that scripts find them in every document.
-fn rows(tally: Option<&Tally>) -> Value {
+fn rows(tally: Option<&Tally>, sampled: bool) -> Value {
     let count = |of: fn(&Tally) -> u64| tally.map_or(0, of);
     json!({
         "compared": count(|t| t.equal + t.changed + t.in_flight),
@@ -139,7 +144,18 @@ fn rows(tally: Option<&Tally>) -> Value {
         "only_in_target": count(|t| t.only_in_target),
         "changed": count(|t| t.changed),
         "in_flight": count(|t| t.in_flight),
-        "sampled": false,
+        "sampled": sampled,
+    })
+}
+
+fn sampled(sample: &Sample, bound: &Bound) -> Value {
+    json!({
+        "seed": sample.seed,
+        "rows": bound.rows,
+        "differing": bound.differing,
+        "share_low": bound.low,
+        "share_high": bound.high,
+        "confidence": CONFIDENCE,
     })
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::compare::{CompareOutcome, Place, Side, Tally, Values, Verdict};
+use crate::compare::{CONFIDENCE, CompareOutcome, Place, Side, Tally, Values, Verdict};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::Common;
 
@@ -36,10 +36,16 @@ pub(super) fn rows(n: u64) -> String {
 pub fn headline(outcome: &CompareOutcome) -> String {
     let found = outcome.tally.as_ref().map_or(String::new(), |t| what_differs(t, outcome));
     match outcome.verdict() {
+        Verdict::Equal if outcome.sample.is_some() => {
+            format!("no difference in a sample of {}{}", sample_size(outcome), bound(outcome))
+        }
         Verdict::Equal => {
             let tally_rows = outcome.tally.as_ref().map_or(0, |t| t.equal);
             let columns = outcome.recipe.as_ref().map_or(0, |r| r.values.len() + r.key.len()) as u64;
             format!("equal: {}, {}", rows(tally_rows), counted(columns, "column", "columns"))
+        }
+        Verdict::Drift if outcome.sample.is_some() => {
+            format!("drift: {found} in a sample{}", bound(outcome))
         }
         Verdict::Drift => format!("drift: {found}"),
         Verdict::Inconclusive => {
@@ -60,6 +66,30 @@ pub fn headline(outcome: &CompareOutcome) -> String {
                 format!("incomplete: {what} not compared, see below; no difference in the rest")
             }
         }
+    }
+}
+
+fn sample_size(outcome: &CompareOutcome) -> String {
+    rows(outcome.sample.as_ref().map_or(0, |(_, bound)| bound.rows))
+}
+
+/// What the sample says about the rest.
+fn bound(outcome: &CompareOutcome) -> String {
+    let Some((_, bound)) = &outcome.sample else { return String::new() };
+    let percent = |share: f64| {
+        let percent = share * 100.0;
+        let digits =
+            if percent >= 1.0 || percent == 0.0 { 1 } else { (1.0 - percent.log10()).ceil() as usize };
+        format!("{percent:.digits$} %")
+    };
+    let confidence = CONFIDENCE * 100.0;
+    match bound.differing {
+        0 => format!("; with {confidence} % confidence at most {} of all rows differ", percent(bound.high)),
+        _ => format!(
+            "; with {confidence} % confidence {} to {} of all rows differ",
+            percent(bound.low),
+            percent(bound.high)
+        ),
     }
 }
 

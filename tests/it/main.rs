@@ -17,6 +17,7 @@ mod patterns;
 mod real;
 mod repair;
 mod reports;
+mod sample;
 mod support;
 mod traps;
 mod twins;
