@@ -3,7 +3,7 @@
 //! The rooms, in the order data flows; arrows point only downwards (a test reads the `use crate::` lines):
 //!
 //! - [`cli`]: one file per command; arguments become a typed request, the outcome becomes an exit code.
-//! - [`report`]: outcomes as human text and JSON.
+//! - [`report`]: outcomes as text, JSON, pages and files.
 //! - [`compare`]: plans, external sort, the merge of two sides, ranges, and the outcome.
 //! - [`schema`]: the difference of two table shapes.
 //! - [`endpoint`]: where rows live: PostgreSQL, MySQL and MariaDB, SQLite, files.
