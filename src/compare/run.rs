@@ -125,16 +125,9 @@ pub async fn compare(
     let wanted = wanted(endpoints, &shapes, &recipe, request)?;
     let workers = threads(&plan, &shapes, request);
     let requests = [Side::Source, Side::Target].map(|side| read_request(&plan, side, request, workers));
-    let [first, second] = requests.clone();
-    let (source, target) = futures::future::try_join(
-        endpoints[0].open(&shapes[0], first),
-        endpoints[1].open(&shapes[1], second),
-    )
-    .await?;
-    let opened = Instant::now();
-    let snapshots: [Arc<dyn Snapshot>; 2] = [Arc::from(source), Arc::from(target)];
+    let mut snapshots = open(endpoints, &shapes, &requests).await?;
+    let mut opened = Instant::now();
     let confirm = request.confirm.filter(|_| endpoints.iter().any(|e| !e.is_immutable()));
-    let positions = [snapshots[0].position(), snapshots[1].position()];
     let draw = drawn(request, &plan, &snapshots, &recipe, &shapes).await?;
 
     let (tally, error) = loop {
@@ -153,17 +146,21 @@ pub async fn compare(
         };
         let (tally, error) = run.once(&plan, confirm.is_some()).await;
         match error {
-            // The promise of an order was not kept: sort that side, and read both again from the same snapshots.
+            // The promise of an order was not kept: sort that side, and read both again. A read that was given up may
+            // have cost its snapshot the connection, so that only new ones are sure to be whole.
             Some(SideError { side, kind: SideErrorKind::OutOfOrder }) => {
                 plan.deliveries[side as usize] = Delivery::Sorted;
                 plan.divisible = false;
                 for rows in &control.rows {
                     rows.store(0, Ordering::Relaxed);
                 }
+                snapshots = open(endpoints, &shapes, &requests).await?;
+                opened = Instant::now();
             }
             error => break (tally, error),
         }
     };
+    let positions = [snapshots[0].position(), snapshots[1].position()];
     let mut tally = tally;
     tally.finish();
 
@@ -247,6 +244,21 @@ pub async fn compare(
     outcome.reason = plan.reason();
     outcome.elapsed = started.elapsed();
     Ok(outcome)
+}
+
+/// One snapshot of each side.
+async fn open(
+    endpoints: &Endpoints,
+    shapes: &[TableShape; 2],
+    requests: &[ReadRequest; 2],
+) -> Result<[Arc<dyn Snapshot>; 2], Error> {
+    let [first, second] = requests.clone();
+    let (source, target) = futures::future::try_join(
+        endpoints[0].open(&shapes[0], first),
+        endpoints[1].open(&shapes[1], second),
+    )
+    .await?;
+    Ok([Arc::from(source), Arc::from(target)])
 }
 
 /// What is to be written down of every difference.
@@ -350,15 +362,8 @@ impl Again<'_> {
                 () = tokio::time::sleep(pause.saturating_sub(before.elapsed())) => {}
                 () = until(control.deadline()) => return Err("--deadline passed".into()),
             }
-            let [a, b] = requests.clone();
-            let (source, target) = futures::future::try_join(
-                self.endpoints[0].open(&self.shapes[0], a),
-                self.endpoints[1].open(&self.shapes[1], b),
-            )
-            .await
-            .map_err(|e| e.message)?;
+            let snapshots = open(self.endpoints, self.shapes, &requests).await.map_err(|e| e.message)?;
             before = Instant::now();
-            let snapshots: [Arc<dyn Snapshot>; 2] = [Arc::from(source), Arc::from(target)];
             let run = Run {
                 endpoints: self.endpoints,
                 shapes: self.shapes,
