@@ -1,6 +1,5 @@
 //! `drift compare`.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -238,8 +237,7 @@ impl Files {
     fn write(self, global: &Global, outcome: &mut CompareOutcome) -> bool {
         let mut written = Vec::new();
         if let Some(file) = self.html {
-            let page = html::page(&[outcome]);
-            let done = file.finish(|out| out.write_all(page.as_bytes()).map_err(|e| e.to_string()));
+            let done = file.finish(|out| html::write(&[outcome], out));
             written.push(done.map_err(|why| format!("--html: {why}")));
         }
         if let Some((file, format)) = self.diff {

@@ -1,13 +1,13 @@
 //! `drift demo`: two small SQLite shops with planted faults, compared, named, and shown as a page.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::{CsvArgs, Exit, Global, endpoint, print, print_json};
+use super::{Exit, Global, endpoint, print, print_json};
 use crate::compare::{CompareOutcome, CompareRequest, Control, Pattern, compare};
+use crate::config::address::CsvOptions;
 use crate::endpoint::{Error, ErrorKind};
 use crate::report::file::Pending;
 use crate::report::{html, human, json};
@@ -107,7 +107,7 @@ async fn demo(global: &Global) -> Result<Exit, Error> {
     let mut outcomes = Vec::new();
     for table in TABLES {
         let addresses = paths.each_ref().map(|path| format!("sqlite:{}#{table}", path.display()));
-        let csv = CsvArgs { csv_delimiter: b',', csv_no_header: false, csv_null: String::new() }.options();
+        let csv = CsvOptions::default();
         let endpoints = [endpoint(global, &addresses[0], &csv)?, endpoint(global, &addresses[1], &csv)?];
         let request = CompareRequest { context: true, ..CompareRequest::default() };
         let outcome = compare(&endpoints, &request, Arc::new(Control::default())).await?;
@@ -122,9 +122,8 @@ async fn demo(global: &Global) -> Result<Exit, Error> {
     }
     let report = folder.join("report.html");
     let shown: Vec<&CompareOutcome> = outcomes.iter().collect();
-    let page = html::page(&shown);
     Pending::create(&report)
-        .and_then(|file| file.finish(|out| out.write_all(page.as_bytes()).map_err(|e| e.to_string())))
+        .and_then(|file| file.finish(|out| html::write(&shown, out)))
         .map_err(|why| Error::new(ErrorKind::Data, why))?;
 
     let tables: Vec<(&str, &CompareOutcome)> = TABLES.into_iter().zip(&outcomes).collect();

@@ -37,12 +37,15 @@ impl Cursor {
     }
 
     /// Makes sure that a row is at hand; false at the end.
-    fn load(&mut self) -> Result<bool, SideError> {
+    fn load(&mut self, tally: &mut Tally) -> Result<bool, SideError> {
         if self.rows.as_ref().is_some_and(|rows| self.at < rows.len()) {
             return Ok(true);
         }
         self.at = 0;
         self.rows = self.next_whole()?;
+        if let (Side::Source, Some(rows)) = (self.side, &self.rows) {
+            tally.saw(rows);
+        }
         Ok(self.rows.is_some())
     }
 
@@ -115,10 +118,7 @@ pub(crate) fn merge(
     let mut left = Cursor::new(Side::Source, source, keyless);
     let mut right = Cursor::new(Side::Target, target, keyless);
     loop {
-        let (more_left, more_right) = (left.load()?, right.load()?);
-        if let (Some(rows), 0) = (&left.rows, left.at) {
-            tally.saw(rows);
-        }
+        let (more_left, more_right) = (left.load(tally)?, right.load(tally)?);
         if control.stopped().is_some() {
             return Ok(());
         }

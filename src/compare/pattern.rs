@@ -69,11 +69,7 @@ struct Counted {
 impl Counted {
     fn merge(&mut self, other: Counted) {
         self.pairs += other.pairs;
-        match (&mut self.spread, other.spread) {
-            (Some(mine), Some(more)) => mine.merge(more),
-            (mine @ None, more) => *mine = more,
-            _ => {}
-        }
+        Spread::merge_into(&mut self.spread, other.spread);
     }
 }
 
@@ -85,10 +81,8 @@ impl Guesses {
         }
         let counted = self.sets.entry((column, guesses)).or_default();
         counted.pairs += 1;
-        match (&mut counted.spread, spot) {
-            (Some(spread), Some(spot)) => spread.add(spot),
-            (spread @ None, Some(spot)) => *spread = Some(Spread::of(spot)),
-            _ => {}
+        if let Some(spot) = spot {
+            Spread::add_to(&mut counted.spread, spot);
         }
         self.bound();
     }

@@ -18,6 +18,7 @@ use super::difference::Values;
 use super::rows::Rows;
 use crate::value::canon::Column;
 use crate::value::recipe::{Common, Recipe};
+use crate::value::same::ticks;
 use crate::value::{show, temporal};
 
 /// Fewer rows have no place in common worth telling.
@@ -69,15 +70,16 @@ enum Mark {
     Value(u64),
 }
 
+/// A day or instant in microseconds since 1970-01-01, unless it is infinite or impossible.
 fn micros_of(column: &Column, row: usize) -> Option<i64> {
     let values = &column.values;
     match values.data_type() {
+        DataType::Date32 => temporal::timestamp_of_date(values.as_primitive::<Date32Type>().value(row))
+            .filter(|micros| !temporal::is_reserved_timestamp(*micros)),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            Some(values.as_primitive::<TimestampNanosecondType>().value(row).div_euclid(1000))
+            ticks(column, row).map(|nanos| nanos.div_euclid(1000))
         }
-        DataType::Timestamp(..) => Some(values.as_primitive::<TimestampMicrosecondType>().value(row)),
-        DataType::Date32 => temporal::timestamp_of_date(values.as_primitive::<Date32Type>().value(row)),
-        _ => None,
+        _ => ticks(column, row),
     }
 }
 
@@ -87,10 +89,7 @@ fn mark(common: &Common, column: &Column, row: usize) -> Mark {
         return Mark::Blank;
     }
     match common {
-        Common::Timestamp { .. } | Common::Date => match micros_of(column, row) {
-            Some(micros) if !temporal::is_reserved_timestamp(micros) => Mark::Time(micros),
-            _ => Mark::Blank,
-        },
+        Common::Timestamp { .. } | Common::Date => micros_of(column, row).map_or(Mark::Blank, Mark::Time),
         Common::Text => Mark::Value(xxh3_64(values.as_string::<i32>().value(row).as_bytes())),
         Common::Int64 => Mark::Value(xxh3_64(&values.as_primitive::<Int64Type>().value(row).to_le_bytes())),
         Common::Bool => Mark::Value(u64::from(values.as_boolean().value(row))),
@@ -143,7 +142,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    pub(crate) fn of(spot: &Spot<'_>) -> Spread {
+    fn of(spot: &Spot<'_>) -> Spread {
         let rules = spot.recipe.key.iter().chain(&spot.recipe.values);
         let columns =
             rules.zip(&spot.rows.columns).zip(&spot.marks).map(|((rule, column), mark)| match mark {
@@ -162,7 +161,7 @@ impl Spread {
         }
     }
 
-    pub(crate) fn add(&mut self, spot: &Spot<'_>) {
+    fn add(&mut self, spot: &Spot<'_>) {
         for (shared, mark) in self.columns.iter_mut().zip(&spot.marks) {
             match (&mut *shared, mark) {
                 (Shared::Times(least, greatest), Mark::Time(micros)) => {
@@ -172,17 +171,28 @@ impl Spread {
                 _ => *shared = Shared::Nothing,
             }
         }
-        let here = (spot.at, &spot.key);
-        if here.0 < self.first.0 {
-            self.first = (here.0, Arc::clone(here.1));
-        }
-        if here.0 > self.last.0 {
-            self.last = (here.0, Arc::clone(here.1));
-        }
-        self.runs = (self.runs.0.min(spot.run), self.runs.1.max(spot.run));
+        let here = (spot.at, Arc::clone(&spot.key));
+        self.reach(here.clone(), here, (spot.run, spot.run));
     }
 
-    pub(crate) fn merge(&mut self, other: Spread) {
+    /// Adds a row to those so far, if any.
+    pub(crate) fn add_to(spread: &mut Option<Spread>, spot: &Spot<'_>) {
+        match spread {
+            Some(spread) => spread.add(spot),
+            none => *none = Some(Spread::of(spot)),
+        }
+    }
+
+    /// Adds other rows to those so far, if any.
+    pub(crate) fn merge_into(spread: &mut Option<Spread>, more: Option<Spread>) {
+        match (spread, more) {
+            (Some(spread), Some(more)) => spread.merge(more),
+            (none @ None, more) => *none = more,
+            (Some(_), None) => {}
+        }
+    }
+
+    fn merge(&mut self, other: Spread) {
         for (mine, more) in self.columns.iter_mut().zip(other.columns) {
             match (&mut *mine, more) {
                 (Shared::Times(a, b), Shared::Times(c, d)) => (*a, *b) = ((*a).min(c), (*b).max(d)),
@@ -190,13 +200,18 @@ impl Spread {
                 _ => *mine = Shared::Nothing,
             }
         }
-        if other.first.0 < self.first.0 {
-            self.first = other.first;
+        self.reach(other.first, other.last, other.runs);
+    }
+
+    /// Makes it span these rows and runs as well.
+    fn reach(&mut self, first: (u64, Arc<Values>), last: (u64, Arc<Values>), runs: (u64, u64)) {
+        if first.0 < self.first.0 {
+            self.first = first;
         }
-        if other.last.0 > self.last.0 {
-            self.last = other.last;
+        if last.0 > self.last.0 {
+            self.last = last;
         }
-        self.runs = (self.runs.0.min(other.runs.0), self.runs.1.max(other.runs.1));
+        self.runs = (self.runs.0.min(runs.0), self.runs.1.max(runs.1));
     }
 
     /// Makes the numbers those of a part that lies behind others.

@@ -17,7 +17,6 @@ pub(crate) struct Spool {
     files: Vec<BufWriter<File>>,
     /// Whether the last file is this part's own.
     is_open: bool,
-    lines: u64,
 }
 
 impl Spool {
@@ -26,7 +25,6 @@ impl Spool {
             self.files.push(BufWriter::new(tempfile::tempfile()?));
             self.is_open = true;
         }
-        self.lines += 1;
         match self.files.last_mut() {
             Some(file) => writeln!(file, "{text}"),
             None => Ok(()),
@@ -36,7 +34,6 @@ impl Spool {
     fn append(&mut self, other: Spool) {
         self.files.extend(other.files);
         self.is_open = false;
-        self.lines += other.lines;
     }
 
     /// Hands over every line.

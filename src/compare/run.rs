@@ -233,7 +233,7 @@ pub async fn compare(
     }
     let mut outcome = CompareOutcome::new(sides, Some(plan.recipe.clone()), Some(tally), coverage, request);
     outcome.confirmation = confirmation;
-    outcome.sample = request.sample.filter(|_| draw.is_sample).zip(outcome.tally.as_ref().map(|tally| {
+    outcome.sample = request.sample.filter(|_| draw.is_sample()).zip(outcome.tally.as_ref().map(|tally| {
         let different = tally.different();
         Bound::of(different, tally.equal + different + tally.in_flight)
     }));

@@ -99,14 +99,17 @@ pub(crate) struct Draw {
     pub(crate) cells: Option<Vec<Cell>>,
     /// Which of the rows read are compared.
     pub(crate) threshold: Option<Threshold>,
-    /// Why this is a sample, for people; `None` if all rows turned out to be wanted.
-    pub(crate) is_sample: bool,
 }
 
 /// A half-open part of the key's range, with open ends at both ends of the key.
 pub(crate) type Cell = (Option<Border>, Option<Border>);
 
 impl Draw {
+    /// Whether some rows are left out; not if all turned out to be wanted.
+    pub(crate) fn is_sample(&self) -> bool {
+        self.cells.is_some() || self.threshold.is_some()
+    }
+
     /// The same cells as scopes of a side.
     pub(crate) fn scopes(cells: &[Cell], column: &str) -> Vec<Scope> {
         let scope = |(from, to): &Cell| match (from, to) {
@@ -145,22 +148,18 @@ pub(crate) async fn draw(
     let Size::Rows(rows) = sample.size else {
         let most = (share * u64::MAX as f64) as u64;
         let threshold = cells.is_none().then_some(Threshold { seed: sample.seed, most });
-        return Ok(Draw { cells, threshold, is_sample: true });
+        return Ok(Draw { cells, threshold });
     };
     // A number is kept to the row: by the hashes of so many keys of the source.
     if let (Some(drawn), Some([column, _])) = (&cells, columns) {
         let scopes = Draw::scopes(drawn, column);
         if let Some(most) = nth_hash(source, recipe, &scopes, rows, sample.seed).await? {
-            return Ok(Draw {
-                threshold: Some(Threshold { seed: sample.seed, most }),
-                cells,
-                is_sample: true,
-            });
+            return Ok(Draw { threshold: Some(Threshold { seed: sample.seed, most }), cells });
         }
     }
     let most = nth_hash(source, recipe, &[Scope::Whole], rows, sample.seed).await?;
     let threshold = most.map(|most| Threshold { seed: sample.seed, most });
-    Ok(Draw { cells: None, is_sample: threshold.is_some(), threshold })
+    Ok(Draw { cells: None, threshold })
 }
 
 /// The greatest of the `rows` least key hashes; `None` if there are no more rows than that.
@@ -214,9 +213,14 @@ fn refined(coarse: &[Border], count: usize) -> Vec<Placed> {
     let mut starts: Vec<(Option<Border>, u64)> = vec![(None, place(0, "below".as_bytes()))];
     let gaps = coarse.windows(2).map(|pair| (&pair[0], &pair[1]));
     // The outer parts go on as wide as their neighbours, so that their open ends hold little.
-    let [first, last] = [coarse.get(..2), coarse.len().checked_sub(2).map(|at| &coarse[at..])];
-    let below = first.and_then(|pair| Some((moved(&pair[0], &pair[1], -1)?, pair[0].clone())));
-    let above = last.and_then(|pair| Some((pair[1].clone(), moved(&pair[0], &pair[1], 1)?)));
+    let below = match coarse {
+        [first, second, ..] => moved(first, second, -1).map(|start| (start, first.clone())),
+        _ => None,
+    };
+    let above = match coarse {
+        [.., before, last] => moved(before, last, 1).map(|end| (last.clone(), end)),
+        _ => None,
+    };
     if let Some((from, to)) = &below {
         starts.extend(grid(from, to, parts));
     }

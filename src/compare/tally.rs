@@ -305,8 +305,10 @@ impl Tally {
 
     /// Takes a batch of the source into the picture of the whole table.
     pub(crate) fn saw(&mut self, rows: &Rows) {
-        let recipe = Arc::clone(&self.recipe);
-        self.whole.saw(&recipe, rows);
+        // Readings that confirm take the first one's picture.
+        if self.sieve.is_none() {
+            self.whole.saw(&self.recipe, rows);
+        }
     }
 
     pub(crate) fn read(&mut self, side: Side, hash: u64) {
@@ -426,10 +428,7 @@ impl Tally {
         let Some(key) = self.differs(Some(side), rows, row, image(side, rows.hash(row))) else { return };
         let recipe = Arc::clone(&self.recipe);
         let spot = Spot::new(&recipe, rows, row, self.different(), self.runs, Arc::clone(&key));
-        match &mut self.only[side as usize] {
-            Some(spread) => spread.add(&spot),
-            none => *none = Some(Spread::of(&spot)),
-        }
+        Spread::add_to(&mut self.only[side as usize], &spot);
         let here = (&*rows.columns, row);
         let kind = match side {
             Side::Source => {
@@ -617,13 +616,11 @@ impl Tally {
             self.gap += other.gap;
         }
         self.guesses.append(std::mem::take(&mut other.guesses), before, self.runs);
-        for (mine, more) in self.only.iter_mut().zip(std::mem::take(&mut other.only)) {
-            let Some(mut more) = more else { continue };
-            more.shift(before, self.runs);
-            match mine {
-                Some(mine) => mine.merge(more),
-                none => *none = Some(more),
+        for (mine, mut more) in self.only.iter_mut().zip(std::mem::take(&mut other.only)) {
+            if let Some(more) = &mut more {
+                more.shift(before, self.runs);
             }
+            Spread::merge_into(mine, more);
         }
         self.runs += other.runs;
         self.ranges.extend(other.ranges);

@@ -7,10 +7,12 @@
 
 use std::fmt::Write;
 
+use super::{mysql, postgres, sqlite};
 use crate::value::canon::Column;
 use crate::value::recipe::{ColumnRule, Common, Recipe};
-use crate::value::shape::{Engine, LogicalType, TableShape};
+use crate::value::shape::{ColumnShape, Engine, LogicalType, TableShape};
 use crate::value::show;
+use crate::value::text::{hex, parse_hex};
 
 /// How the rows of one table are mended.
 #[derive(Debug)]
@@ -76,14 +78,11 @@ impl Repair {
             .chain(&recipe.values)
             .map(|rule| {
                 let column = shape.column(&rule.target_name);
-                let generated = |c: &crate::value::shape::ColumnShape| {
-                    c.default.as_ref().is_some_and(|d| d.starts_with("generated always as ("))
-                };
                 Written {
                     rule: rule.clone(),
                     sql: identifier(shape.engine, &rule.target_name),
                     affinity: column.map_or(Affinity::Blob, |c| Affinity::of(&c.engine_type)),
-                    is_generated: column.is_some_and(generated),
+                    is_generated: column.is_some_and(ColumnShape::is_generated),
                 }
             })
             .collect();
@@ -250,7 +249,7 @@ impl Repair {
         }
         match (&rule.common, target) {
             (Common::Bytes, _) if is_text => {
-                let bytes = unhex(&text).ok_or_else(refused)?;
+                let bytes = parse_hex(&text).ok_or_else(refused)?;
                 String::from_utf8(bytes).map(|text| self.text(&text)).map_err(|_| refused())
             }
             (Common::Bytes, _) => Ok(self.bytes(text.trim_start_matches("0x"))),
@@ -358,7 +357,7 @@ impl Repair {
         if is_plain {
             return format!("'{quoted}'");
         }
-        let hex = crate::value::text::hex(text.as_bytes());
+        let hex = hex(text.as_bytes());
         match self.engine {
             Engine::Postgres => {
                 let mut out = String::from("E'");
@@ -423,17 +422,13 @@ fn has_room(target: &LogicalType, text: &str) -> bool {
 
 fn identifier(engine: Engine, name: &str) -> String {
     match engine {
-        Engine::MySql => format!("`{}`", name.replace('`', "``")),
-        _ => format!("\"{}\"", name.replace('"', "\"\"")),
+        Engine::Postgres => postgres::identifier(name),
+        Engine::MySql => mysql::identifier(name),
+        _ => sqlite::identifier(name),
     }
 }
 
 /// A text that cannot leave its comment.
 pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("0x")?;
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()
 }

@@ -4,13 +4,14 @@
 //! business of `--diff`.
 
 use std::fmt::Write;
+use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
 use super::words::{
-    self, Parted, Quoting, counted, finding, grouped, headline, key_text, parted, place, quoted, rows,
-    shortened, visible,
+    self, Parted, Quoting, counted, escaped, finding, grouped, headline, key_text, parted, place, quoted,
+    rows, shortened, visible,
 };
 use crate::compare::{CompareOutcome, Difference, DifferenceKind, Pattern, Side, Tally, Values};
 use crate::value::temporal;
@@ -25,8 +26,13 @@ const LISTED: usize = 100;
 const VALUE: usize = 200;
 const STYLE: &str = include_str!("page.css");
 
+/// Writes the page of one or several comparisons.
+pub fn write(outcomes: &[&CompareOutcome], out: &mut dyn io::Write) -> Result<(), String> {
+    out.write_all(page(outcomes).as_bytes()).map_err(|e| e.to_string())
+}
+
 /// The page of one or several comparisons.
-pub fn page(outcomes: &[&CompareOutcome]) -> String {
+fn page(outcomes: &[&CompareOutcome]) -> String {
     let mut out = String::new();
     let title = match outcomes {
         [one] => escaped(&headline(one)),
@@ -259,13 +265,9 @@ fn grouped_rows<'a>(tally: &'a Tally, patterns: &[Pattern]) -> Vec<Group<'a>> {
         let column = p.column.as_deref().map_or(String::new(), visible);
         format!("{column}: {}, {}", p.pattern.replace('_', " "), p.detail)
     };
-    let mut by_pattern: Vec<Group<'_>> = patterns
-        .iter()
-        .filter(|p| p.column.is_some())
-        .map(|p| Group { title: title(p), all: p.rows, rows: Vec::new() })
-        .collect();
-    let of_columns: Vec<&Pattern> = patterns.iter().filter(|p| p.column.is_some()).collect();
     let kind = |title: &str, all| Group { title: title.into(), all, rows: Vec::new() };
+    let of_columns: Vec<&Pattern> = patterns.iter().filter(|p| p.column.is_some()).collect();
+    let mut by_pattern: Vec<Group<'_>> = of_columns.iter().map(|p| kind(&title(p), p.rows)).collect();
     let mut rest = [
         kind("changed otherwise", 0),
         kind("only in the source", tally.only_in_source),
@@ -436,19 +438,4 @@ fn schema(out: &mut String, outcome: &CompareOutcome) {
     }
     out.push_str("</table></div>\n");
     more(out, outcome.findings.len(), LISTED);
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::words::{headline, rows};
+use super::words::{self, headline, rows};
 use crate::compare::{CompareOutcome, Verdict};
 use crate::schema::Severity;
 
@@ -84,17 +84,10 @@ fn tests(outcome: &CompareOutcome) -> Vec<Test> {
 
 /// Text that XML can hold.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' | '\t' | '\r' => out.push(' '),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    let held = |c: char| match c {
+        '\n' | '\t' | '\r' => ' ',
+        c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => '\u{fffd}',
+        c => c,
+    };
+    words::escaped(&text.chars().map(held).collect::<String>())
 }

@@ -270,6 +270,22 @@ pub(super) fn visible(text: &str) -> String {
     out
 }
 
+/// Text in which nothing is markup, for HTML and XML.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 pub(super) fn finding(f: &Finding) -> String {
     let column = f.column.as_deref().map_or(String::new(), |c| format!("{} ", visible(c)));
     let from = f.source.as_deref().unwrap_or("none");

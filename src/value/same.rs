@@ -52,7 +52,7 @@ pub fn same(rule: &ColumnRule, a: &Column, i: usize, b: &Column, j: usize) -> bo
 }
 
 /// The instant or time as an integer in its own unit; `None` for the reserved values.
-pub(super) fn ticks(column: &Column, row: usize) -> Option<i64> {
+pub(crate) fn ticks(column: &Column, row: usize) -> Option<i64> {
     let values = &column.values;
     match values.data_type() {
         DataType::Time64(TimeUnit::Nanosecond) => {

@@ -151,6 +151,13 @@ pub struct ColumnShape {
     pub order: NativeOrder,
 }
 
+impl ColumnShape {
+    /// Whether the engine computes the value and takes none; catalogues say so in the default, as PostgreSQL does.
+    pub fn is_generated(&self) -> bool {
+        self.default.as_ref().is_some_and(|default| default.starts_with("generated always as ("))
+    }
+}
+
 /// A table, view, query or set of files as its endpoint describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableShape {

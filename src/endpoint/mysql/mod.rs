@@ -23,6 +23,7 @@ use url::Url;
 
 use self::catalog::{Described, OrderedIndex};
 use self::session::{Connector, Session};
+pub(super) use self::sql::name as identifier;
 use super::{Cost, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Snapshot, home_file};
 use crate::config::address::{Object, connection_name};
 use crate::value::shape::TableShape;

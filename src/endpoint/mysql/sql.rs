@@ -14,7 +14,7 @@ pub(super) fn trusted(sql: String) -> AssertSqlSafe<String> {
 }
 
 /// A quoted identifier.
-pub(super) fn name(identifier: &str) -> String {
+pub(in crate::endpoint) fn name(identifier: &str) -> String {
     format!("`{}`", identifier.replace('`', "``"))
 }
 

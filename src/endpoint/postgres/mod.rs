@@ -25,6 +25,7 @@ use crate::endpoint::{Cost, Endpoint, Error, ErrorKind, ReadRequest, Result, Sco
 use crate::value::shape::TableShape;
 use options::Target;
 use session::Session;
+pub(super) use sql::identifier;
 
 /// A table, view or query in a PostgreSQL database.
 pub struct Postgres {

@@ -16,7 +16,7 @@ const LAST_DAY: i64 = 2_145_042_905;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// A name as an identifier.
-pub(super) fn identifier(name: &str) -> String {
+pub(in crate::endpoint) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -12,6 +12,7 @@ mod types;
 
 use async_trait::async_trait;
 
+pub(super) use self::session::quoted as identifier;
 use self::session::{Session, quoted};
 use self::snapshot::SqliteSnapshot;
 use super::{Border, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Snapshot, blocking};

@@ -173,7 +173,7 @@ fn reason(error: &rusqlite::Error) -> String {
 }
 
 /// A name inside SQL.
-pub(super) fn quoted(name: &str) -> String {
+pub(in crate::endpoint) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
