@@ -1,11 +1,13 @@
 //! One differing row, as reports show it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::value::guess::Guess;
 
 /// How a row differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
     /// Both sides have the key, with other values.
     Changed,
@@ -16,9 +18,6 @@ pub enum DifferenceKind {
 }
 
 impl DifferenceKind {
-    const ALL: [DifferenceKind; 3] =
-        [DifferenceKind::Changed, DifferenceKind::OnlyInSource, DifferenceKind::OnlyInTarget];
-
     /// The name in reports.
     pub fn word(self) -> &'static str {
         match self {
@@ -33,7 +32,7 @@ impl DifferenceKind {
 pub type Values = Map<String, Value>;
 
 /// One differing row.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// How it differs.
     pub kind: DifferenceKind,
@@ -46,8 +45,10 @@ pub struct Difference {
     /// The target's values.
     pub target: Option<Values>,
     /// What may have made each differing column so, in the order of `columns`; empty where it was read back from a file.
+    #[serde(skip)]
     pub(crate) guesses: Vec<Vec<Guess>>,
     /// The values of a changed row's equal columns, where they were asked for.
+    #[serde(skip)]
     pub(crate) same: Option<Values>,
 }
 
@@ -69,37 +70,6 @@ impl Difference {
             }
         }
         out
-    }
-
-    /// The difference on one line.
-    pub(crate) fn to_line(&self) -> String {
-        Value::Object(self.json(false)).to_string()
-    }
-
-    /// Reads such a line.
-    pub(crate) fn of_line(line: &str) -> Option<Difference> {
-        let mut line: Values = serde_json::from_str(line).ok()?;
-        let kind = line.get("kind")?.as_str()?;
-        let kind = DifferenceKind::ALL.into_iter().find(|known| known.word() == kind)?;
-        let columns = match line.get("columns") {
-            Some(Value::Array(names)) => {
-                names.iter().filter_map(|n| n.as_str().map(str::to_string)).collect()
-            }
-            _ => Vec::new(),
-        };
-        let mut values = |name: &str| match line.remove(name) {
-            Some(Value::Object(values)) => Some(values),
-            _ => None,
-        };
-        Some(Difference {
-            kind,
-            key: values("key")?,
-            columns,
-            source: values("source"),
-            target: values("target"),
-            guesses: Vec::new(),
-            same: None,
-        })
     }
 }
 

@@ -95,8 +95,8 @@ impl Records {
     /// Writes a difference down.
     pub(crate) fn list(&mut self, difference: &Difference) {
         if self.failed.is_none() {
-            let text = difference.to_line();
-            self.failed = self.listing.line(&text).err().map(|e| cannot_keep(&e));
+            let written = serde_json::to_string(difference).map_err(io::Error::from);
+            self.failed = written.and_then(|text| self.listing.line(&text)).err().map(|e| cannot_keep(&e));
         }
     }
 
@@ -129,11 +129,7 @@ impl Records {
         if let Some(why) = &self.failed {
             return Err(why.clone());
         }
-        let read = self.listing.read(|line| {
-            let difference =
-                Difference::of_line(line).ok_or_else(|| io::Error::other("a line is damaged"))?;
-            each(difference)
-        });
+        let read = self.listing.read(|line| each(serde_json::from_str(line)?));
         read.map_err(|e| e.to_string())
     }
 

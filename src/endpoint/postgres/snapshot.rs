@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
@@ -233,7 +233,12 @@ impl Reading {
             Err(_) => return Err(session::lost(&self.name, "the server does not answer")),
         };
         loop {
-            let message = match tokio::time::timeout(SILENCE, messages.next()).await {
+            // A message is a row: a timer for each that is already there would cost more than reading it.
+            let next = match messages.next().now_or_never() {
+                Some(ready) => Ok(ready),
+                None => tokio::time::timeout(SILENCE, messages.next()).await,
+            };
+            let message = match next {
                 Ok(Some(message)) => message.map_err(|e| session::failed(&self.name, &e))?,
                 Ok(None) => break,
                 Err(_) => {
