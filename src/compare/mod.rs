@@ -34,5 +34,5 @@ pub use pattern::Pattern;
 pub use place::Place;
 pub use request::{CompareRequest, KeyChoice, Mask};
 pub use run::{Endpoints, Explanation, compare, compare_schemas, explain};
-pub use sample::{Bound, CONFIDENCE, Sample, Size};
+pub use sample::{Bound, CONFIDENCE, Population, Sample, Sampled, Size};
 pub use tally::{DamagedRange, MAX_RANGES, Side, Tally};

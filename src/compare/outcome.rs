@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::confirm::Confirmation;
 use super::request::CompareRequest;
-use super::sample::{Bound, Sample};
+use super::sample::Sampled;
 use super::tally::{Side, Tally};
 use crate::endpoint::{Cost, Position};
 use crate::schema::{Finding, FindingKind, Severity};
@@ -119,8 +119,8 @@ pub struct CompareOutcome {
     pub elapsed: Duration,
     /// How differences were confirmed; `None` where that was not asked for, or nothing differed.
     pub confirmation: Option<Confirmation>,
-    /// What a sample says about the whole; `None` if all rows were compared.
-    pub sample: Option<(Sample, Bound)>,
+    /// The sample and what it says about the whole; `None` if all rows were compared.
+    pub sample: Option<Sampled>,
     /// Whether differences stand as first read although they were to be confirmed.
     pub unconfirmed: bool,
     /// Whether values were shown masked or not at all, and how many.

@@ -14,7 +14,7 @@ use super::outcome::{CompareOutcome, Coverage, NotCompared, SideOutcome};
 use super::plan::{Plan, plan};
 use super::records::Wanted;
 use super::request::CompareRequest;
-use super::sample::{self, Bound, Draw};
+use super::sample::{self, Bound, Draw, Population, Sampled};
 use super::side::{Delivery, SideError, SideErrorKind, SideReader};
 use super::tally::{Side, Tally};
 use crate::endpoint::repair::Repair;
@@ -233,10 +233,14 @@ pub async fn compare(
     }
     let mut outcome = CompareOutcome::new(sides, Some(plan.recipe.clone()), Some(tally), coverage, request);
     outcome.confirmation = confirmation;
-    outcome.sample = request.sample.filter(|_| draw.is_sample()).zip(outcome.tally.as_ref().map(|tally| {
-        let different = tally.different();
-        Bound::of(different, tally.equal + different + tally.in_flight)
-    }));
+    outcome.sample = request.sample.filter(|_| draw.is_sample()).map(|wish| Sampled {
+        wish,
+        bound: outcome.tally.as_ref().map_or(Bound::of(0, 0), |tally| {
+            let different = tally.different();
+            Bound::of(different, tally.equal + different + tally.in_flight)
+        }),
+        of: population(&draw, &outcome.sides[0], &shapes[0], request),
+    });
     outcome.unconfirmed = unconfirmed;
     outcome.engine_types = engine_types(&plan.recipe, &shapes);
     outcome.findings = std::mem::take(&mut plan.findings);
@@ -296,6 +300,21 @@ async fn drawn(
     };
     let estimate = shapes.iter().filter_map(|s| s.row_estimate).max();
     sample::draw(sample, snapshots.each_ref().map(AsRef::as_ref), recipe, columns, estimate).await
+}
+
+/// What a sample was drawn from.
+fn population(
+    draw: &Draw,
+    source: &SideOutcome,
+    shape: &TableShape,
+    request: &CompareRequest,
+) -> Option<Population> {
+    match draw.cells {
+        None => Some(Population::Counted(source.read)),
+        // The statistics know the whole table alone.
+        Some(_) if request.source_where.is_some() => None,
+        Some(_) => shape.row_estimate.map(Population::Estimated),
+    }
 }
 
 /// The readings that confirm what the first one found.

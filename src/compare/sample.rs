@@ -45,6 +45,26 @@ pub struct Sample {
     pub seed: u64,
 }
 
+/// How many rows the source has, of which some were drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Population {
+    /// All were read.
+    Counted(u64),
+    /// By the server's own statistics.
+    Estimated(u64),
+}
+
+/// A sample that was compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampled {
+    /// What was asked for.
+    pub wish: Sample,
+    /// What it says about the whole table.
+    pub bound: Bound,
+    /// What it was drawn from; `None` where nobody knows.
+    pub of: Option<Population>,
+}
+
 /// What a sample says about the whole table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {

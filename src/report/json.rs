@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::compare::{
-    Bound, CONFIDENCE, CompareOutcome, DuplicateKey, NotCompared, Pattern, Place, Sample, Tally,
+    CONFIDENCE, CompareOutcome, DuplicateKey, NotCompared, Pattern, Place, Population, Sampled, Tally,
 };
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::VERSION;
@@ -29,8 +29,8 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     doc.insert("columns".into(), columns(outcome));
     let tally = outcome.tally.as_ref();
     doc.insert("rows".into(), rows(tally, outcome.sample.is_some()));
-    if let Some((sample, bound)) = &outcome.sample {
-        doc.insert("sample".into(), sampled(sample, bound));
+    if let Some(sample) = &outcome.sample {
+        doc.insert("sample".into(), sampled(sample));
     }
     doc.insert(
         "differences".into(),
@@ -148,10 +148,18 @@ fn rows(tally: Option<&Tally>, sampled: bool) -> Value {
     })
 }
 
-fn sampled(sample: &Sample, bound: &Bound) -> Value {
+fn sampled(sample: &Sampled) -> Value {
+    let bound = &sample.bound;
+    let (of, estimated) = match sample.of {
+        Some(Population::Counted(rows)) => (Some(rows), false),
+        Some(Population::Estimated(rows)) => (Some(rows), true),
+        None => (None, false),
+    };
     json!({
-        "seed": sample.seed,
+        "seed": sample.wish.seed,
         "rows": bound.rows,
+        "of": of,
+        "of_estimated": estimated,
         "differing": bound.differing,
         "share_low": bound.low,
         "share_high": bound.high,

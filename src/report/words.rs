@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::compare::{CONFIDENCE, CompareOutcome, Place, Side, Tally, Values, Verdict};
+use crate::compare::{CONFIDENCE, CompareOutcome, Place, Population, Sampled, Side, Tally, Values, Verdict};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::Common;
 
@@ -45,7 +45,7 @@ pub fn headline(outcome: &CompareOutcome) -> String {
             format!("equal: {}, {}", rows(tally_rows), counted(columns, "column", "columns"))
         }
         Verdict::Drift if outcome.sample.is_some() => {
-            format!("drift: {found} in a sample{}", bound(outcome))
+            format!("drift: {found} in a sample{}{}", population(outcome), bound(outcome))
         }
         Verdict::Drift => format!("drift: {found}"),
         Verdict::Inconclusive => {
@@ -70,12 +70,22 @@ pub fn headline(outcome: &CompareOutcome) -> String {
 }
 
 fn sample_size(outcome: &CompareOutcome) -> String {
-    rows(outcome.sample.as_ref().map_or(0, |(_, bound)| bound.rows))
+    let size = outcome.sample.as_ref().map_or(0, |sample| sample.bound.rows);
+    format!("{}{}", rows(size), population(outcome))
+}
+
+/// What the sample was drawn from.
+fn population(outcome: &CompareOutcome) -> String {
+    match outcome.sample.and_then(|sample| sample.of) {
+        Some(Population::Counted(n)) => format!(" of {}", grouped(n)),
+        Some(Population::Estimated(n)) => format!(" of about {}", grouped(n)),
+        None => String::new(),
+    }
 }
 
 /// What the sample says about the rest.
 fn bound(outcome: &CompareOutcome) -> String {
-    let Some((_, bound)) = &outcome.sample else { return String::new() };
+    let Some(Sampled { bound, .. }) = &outcome.sample else { return String::new() };
     let percent = |share: f64| {
         let percent = share * 100.0;
         let digits =

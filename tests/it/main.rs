@@ -14,6 +14,7 @@ mod faults;
 mod house;
 mod memory;
 mod patterns;
+mod planted;
 mod real;
 mod repair;
 mod reports;

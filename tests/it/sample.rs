@@ -148,3 +148,25 @@ fn samples_that_make_no_sense_are_usage_errors() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{outcome}");
     }
 }
+
+#[test]
+fn a_sample_obeys_the_filter() {
+    let source = Postgres::fresh();
+    source.execute("create table t (id int primary key, region text, v int); insert into t select n, case when n % 2 = 0 then 'n' else 's' end, n from generate_series(1, 10000) n; analyze t");
+    let target = MySql::fresh();
+    target.execute("create table t (id int primary key, region varchar(2), v int); insert into t select seq, if(seq % 2 = 0, 'n', 's'), -seq from seq_1_to_10000");
+    let (s, t) = (format!("{}#t", source.url()), format!("{}#t", target.url()));
+    let draw = |seed: &str| {
+        let args = ["--sample", "500", "--seed", seed, "--where", "region = 'n'"];
+        let (code, report) = ask(&s, &t, &args);
+        assert_eq!((code, report["differences"].as_array().map(Vec::len)), (1, Some(500)), "{report}");
+        report
+    };
+    let report = draw("7");
+    for difference in report["differences"].as_array().unwrap() {
+        let id: u64 = difference["key"]["id"].as_str().unwrap().parse().unwrap();
+        assert!(id.is_multiple_of(2), "{id} is not behind the filter");
+    }
+    assert_eq!(keys(&report), keys(&draw("7")));
+    assert_ne!(keys(&report), keys(&draw("8")));
+}

@@ -50,6 +50,7 @@ impl<'a> Check<'a> {
         };
         self.equal("verdict", text(&report["verdict"]), verdict.to_string());
         self.rows(&report);
+        self.ranges(&report);
         self.duplicate_keys(&report);
         self.schema(&report);
         self.notes(&report);
@@ -151,6 +152,14 @@ impl<'a> Check<'a> {
         if number("compared") != number("equal") + number("changed") + number("in_flight") {
             self.wrong.push(format!("the numbers of rows do not add up: {}", report["rows"]));
         }
+    }
+
+    fn ranges(&mut self, report: &Value) {
+        let Some(expected) = &self.expect.ranges else { return };
+        let expected: Vec<Value> = expected.iter().map(|(a, b)| json!([self.key(a), self.key(b)])).collect();
+        let found: Vec<Value> =
+            report["ranges"].as_array().into_iter().flatten().map(|r| json!([r["from"], r["to"]])).collect();
+        self.equal("ranges", json!(found).to_string(), json!(expected).to_string());
     }
 
     fn duplicate_keys(&mut self, report: &Value) {

@@ -41,6 +41,9 @@ pub struct Case {
     pub server_time_zones: Vec<ServerTimeZone>,
     /// A fault of the connection to the target.
     pub fault: Option<Fault>,
+    /// What happens to the rows before and while they are compared. Each call has fresh ones.
+    #[serde(default)]
+    pub steps: Vec<Step>,
     /// The right answer.
     pub expect: Expect,
     /// The same rows with other arguments.
@@ -174,6 +177,31 @@ pub struct Fault {
     pub after_bytes: u64,
 }
 
+/// Statements of somebody else, for the engines of a server.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Where.
+    pub side: StepSide,
+    /// Steps of one name on one side share a session, which stays open to the end.
+    #[serde(default)]
+    pub session: String,
+    /// So many seconds after drift started; before it otherwise.
+    pub after: Option<f64>,
+    /// What, in the words of every engine that the side has.
+    pub sql: String,
+}
+
+/// One of the two sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepSide {
+    /// Where the rows come from.
+    Source,
+    /// Where they should be.
+    Target,
+}
+
 /// The right answer. Lists of rows are complete: what they do not name must not be reported.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -192,6 +220,8 @@ pub struct Expect {
     /// Whether rows are listed that the three lists do not name; only the counts are then compared.
     #[serde(default)]
     pub rows_unlisted: bool,
+    /// First and last key of every range that differs, where given.
+    pub ranges: Option<Vec<(Vec<Cell>, Vec<Cell>)>>,
     /// Numbers of rows.
     #[serde(default)]
     pub counts: Counts,

@@ -5,6 +5,7 @@
 mod check;
 mod format;
 mod sides;
+mod steps;
 
 use std::mem;
 
@@ -13,6 +14,7 @@ use serde_json::Value;
 use check::Check;
 use format::{Case, Engine, Expect, Fault};
 use sides::{FileOrder, Prepared};
+use steps::Sessions;
 
 use crate::support::client;
 use crate::support::database::{PostgresRole, mysql_execute, mysql_server};
@@ -70,6 +72,12 @@ fn run_pair(case: &Case, source: Engine, target: Engine, order: FileOrder) -> Ve
         target_engine: target,
         role: role.as_ref(),
     };
+    if !case.steps.is_empty() {
+        return pair.run_steps(|| {
+            [(&case.source, source), (&case.target, target)]
+                .map(|(side, engine)| sides::prepare(side, engine, &case.table, role_name, order))
+        });
+    }
     if case.server_time_zones.is_empty() {
         let failures = pair.run();
         return failures.into_iter().chain(pair.repair()).collect();
@@ -119,6 +127,26 @@ impl Pair<'_> {
             failures.extend(self.answers(&variant.args, variant.fault.or(case.fault), &variant.expect));
         }
         failures
+    }
+
+    /// Asks for the document and for the text, each on fresh rows that others change meanwhile.
+    fn run_steps(mut self, fresh: impl Fn() -> [Prepared; 2]) -> Vec<String> {
+        let mut failures = Vec::new();
+        let (case, steps) = (self.case, &self.case.steps);
+        for format in ["json", "human"] {
+            [self.source, self.target] = fresh();
+            let servers =
+                [&self.source, &self.target].map(|side| side.server().expect("steps need servers").clone());
+            let mut sessions = Sessions::default();
+            sessions.before(steps, &servers);
+            let (source, target) = (self.source_address(), self.target.address());
+            let (_, wrong) = std::thread::scope(|scope| {
+                scope.spawn(|| sessions.meanwhile(steps, &servers));
+                self.ask(&source, &target, &[], &["-o", format], case.fault, &case.expect)
+            });
+            failures.extend(wrong);
+        }
+        failures.into_iter().chain(self.repair()).collect()
     }
 
     /// Has the statements written that would make the target equal, runs them, and compares again. Last of all, since
@@ -211,8 +239,11 @@ impl Pair<'_> {
         if !self.case.key.is_empty() {
             call = call.args(["-k", &self.case.key.join(",")]);
         }
-        // The tables stand still; whoever tests confirmation says so in the case's own arguments.
-        let outcome = call.args(["--consistency", "none"]).args(&self.case.args).args(args).args(ways).run();
+        if !self.case.args.iter().any(|arg| arg == "--consistency") {
+            // The tables stand still.
+            call = call.args(["--consistency", "none"]);
+        }
+        let outcome = call.args(&self.case.args).args(args).args(ways).run();
         let mut check = Check::new(expect, &self.case.key);
         if ways.contains(&"json") {
             check.json(&outcome)

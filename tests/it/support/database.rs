@@ -221,6 +221,40 @@ pub fn mysql_execute<S: AsRef<str>>(url: &Url, statements: impl IntoIterator<Ite
     });
 }
 
+/// A session on either server that stays open.
+pub enum Session {
+    /// On PostgreSQL.
+    Postgres(PgConnection),
+    /// On MariaDB.
+    MySql(MySqlConnection),
+}
+
+impl Session {
+    /// Opens one.
+    pub fn open(url: &Url) -> Session {
+        block_on(async {
+            if url.scheme() == "mysql" {
+                let options = MySqlConnectOptions::from_url(url).expect("a MySQL URL");
+                Session::MySql(options.connect().await.expect("a connection"))
+            } else {
+                Session::Postgres(postgres_connect(url).await)
+            }
+        })
+    }
+
+    /// Runs any number of statements.
+    pub fn execute(&mut self, sql: &str) {
+        block_on(async {
+            let query = sqlx::raw_sql(AssertSqlSafe(sql));
+            match self {
+                Session::Postgres(connection) => query.execute(connection).await.map(drop),
+                Session::MySql(connection) => query.execute(connection).await.map(drop),
+            }
+            .unwrap_or_else(|e| panic!("{e}\n{}", head(sql)));
+        });
+    }
+}
+
 /// A SQLite file in a folder of its own.
 pub struct Sqlite {
     folder: TempDir,

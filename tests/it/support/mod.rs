@@ -6,6 +6,7 @@ pub mod database;
 pub mod drift;
 pub mod parquet;
 pub mod proxy;
+pub mod twin;
 
 use std::future::Future;
 use std::sync::OnceLock;
