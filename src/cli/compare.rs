@@ -1,5 +1,7 @@
 //! `drift compare`.
 
+mod tables;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +25,12 @@ pub(super) struct CompareArgs {
     source: String,
     /// Where they should have arrived, in the same forms
     target: String,
+    /// Compare all tables of two databases whose names match: 'public.*', or orders,order_items. SOURCE and TARGET are
+    /// then URLs without #table
+    #[arg(long, value_name = "PATTERN[,PATTERN]", env = "DRIFT_TABLES", value_delimiter = ',',
+        conflicts_with_all = ["key", "columns", "map", "both_where", "source_where", "target_where", "tolerance", "normalize",
+            "diff", "repair", "explain"])]
+    tables: Vec<String>,
     /// The columns that pair rows (default: the shared primary key); `none` compares multisets of rows
     #[arg(short, long, value_name = "COL[,COL]", env = "DRIFT_KEY", value_delimiter = ',')]
     key: Vec<String>,
@@ -180,6 +188,7 @@ impl CompareArgs {
             key,
             columns: (!self.columns.is_empty()).then(|| self.columns.clone()),
             exclude: self.exclude.clone(),
+            exclude_any: !self.tables.is_empty(),
             map: self.map.clone(),
             source_where: self.both_where.clone().or_else(|| self.source_where.clone()),
             target_where: self.both_where.clone().or_else(|| self.target_where.clone()),
@@ -256,6 +265,9 @@ impl Files {
 }
 
 pub(super) async fn run(global: &Global, args: &CompareArgs) -> Exit {
+    if !args.tables.is_empty() {
+        return tables::run(global, args).await;
+    }
     let prepared = args.request().and_then(|request| {
         let csv = args.csv.options();
         let source = endpoint(global, &args.source, &csv)
@@ -276,22 +288,7 @@ pub(super) async fn run(global: &Global, args: &CompareArgs) -> Exit {
         return explain(global, &endpoints, &request).await;
     }
     let deadline = request.deadline.map(|limit| Instant::now() + limit);
-    let control = Arc::new(Control::new(request.stop_after, deadline));
-    let watching = progress::watch(global, Arc::clone(&control));
-    let result = match deadline {
-        // Connecting may hang as well; once rows flow, the run ends itself and keeps what it has found.
-        Some(at) => {
-            let grace = at + Duration::from_secs(2);
-            tokio::time::timeout_at(grace.into(), compare::compare(&endpoints, &request, control))
-                .await
-                .unwrap_or_else(|_| {
-                    Err(Error::new(ErrorKind::Unavailable, "--deadline passed before a row was read"))
-                })
-        }
-        None => compare::compare(&endpoints, &request, control).await,
-    };
-    watching.end();
-    match result {
+    match compared(global, &endpoints, &request, deadline).await {
         Ok(mut outcome) => {
             let written = files.write(global, &mut outcome);
             let exit = report(global, &outcome);
@@ -309,6 +306,31 @@ pub(super) async fn run(global: &Global, args: &CompareArgs) -> Exit {
     }
 }
 
+/// Runs a comparison with its progress shown.
+async fn compared(
+    global: &Global,
+    endpoints: &Endpoints,
+    request: &CompareRequest,
+    deadline: Option<Instant>,
+) -> Result<CompareOutcome, Error> {
+    let control = Arc::new(Control::new(request.stop_after, deadline));
+    let watching = progress::watch(global, Arc::clone(&control));
+    let result = match deadline {
+        // Connecting may hang as well; once rows flow, the run ends itself and keeps what it has found.
+        Some(at) => {
+            let grace = at + Duration::from_secs(2);
+            tokio::time::timeout_at(grace.into(), compare::compare(endpoints, request, control))
+                .await
+                .unwrap_or_else(|_| {
+                    Err(Error::new(ErrorKind::Unavailable, "--deadline passed before a row was read"))
+                })
+        }
+        None => compare::compare(endpoints, request, control).await,
+    };
+    watching.end();
+    result
+}
+
 fn report(global: &Global, outcome: &CompareOutcome) -> Exit {
     if global.verbose {
         for side in &outcome.sides {
@@ -324,7 +346,11 @@ fn report(global: &Global, outcome: &CompareOutcome) -> Exit {
         Output::Junit => print(&junit::compare(&[outcome])),
         Output::Human => print_report(global, &human::compare(outcome, global.style())),
     }
-    match outcome.verdict() {
+    exit_for(outcome.verdict())
+}
+
+fn exit_for(verdict: Verdict) -> Exit {
+    match verdict {
         Verdict::Equal => Exit::Equal,
         Verdict::Drift => Exit::Drift,
         Verdict::Inconclusive => Exit::Inconclusive,

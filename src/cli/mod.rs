@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::config::address::{Address, CsvOptions};
+use crate::config::address::{Address, CsvOptions, Parsed};
 use crate::endpoint::{self, Endpoint, Error, ErrorKind};
 use crate::report::human::Style;
 
@@ -175,6 +175,13 @@ impl Global {
         let _ = writeln!(io::stderr().lock(), "drift: {text}");
     }
 
+    /// What is being done, for people who watch.
+    fn step(&self, text: &str) {
+        if !self.quiet && self.progress != Progress::Never {
+            self.say(text);
+        }
+    }
+
     fn warn(&self, text: &str) {
         if !self.quiet {
             self.say(&format!("warning: {text}"));
@@ -205,17 +212,25 @@ fn print_json(global: &Global, value: &serde_json::Value) {
     print(&format!("{}\n", text.unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}"))));
 }
 
-/// The endpoint of one argument, with the warnings that its text deserves.
+/// The endpoint of one argument.
 fn endpoint(global: &Global, text: &str, csv: &CsvOptions) -> Result<Arc<dyn Endpoint>, Error> {
+    Ok(Arc::from(endpoint::of(&parsed(global, text, Address::parse)?, csv)?))
+}
+
+/// How an address is read, given how environment variables are.
+type Parse = fn(&str, &dyn Fn(&str) -> Option<String>) -> Result<Parsed, String>;
+
+/// The address of one argument, with the warnings that its text deserves.
+fn parsed(global: &Global, text: &str, parse: Parse) -> Result<Address, Error> {
     let lookup = |name: &str| std::env::var(name).ok();
-    let parsed = Address::parse(text, &lookup).map_err(|message| Error::new(ErrorKind::Usage, message))?;
+    let parsed = parse(text, &lookup).map_err(|message| Error::new(ErrorKind::Usage, message))?;
     if parsed.typed_password {
         global.warn(&format!(
             "the password of {} stands in the command line, where other users and the shell's history see it; use ${{NAME}}, PGPASSWORD, ~/.pgpass, MYSQL_PWD or ~/.my.cnf",
-            parsed.address
+            parsed.address.database_name()
         ));
     }
-    Ok(Arc::from(endpoint::of(&parsed.address, csv)?))
+    Ok(parsed.address)
 }
 
 fn exit_of(error: &Error) -> Exit {

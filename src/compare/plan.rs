@@ -231,7 +231,7 @@ fn check_names(
     for column in request.columns.iter().flatten() {
         anywhere("--columns", column)?;
     }
-    for column in &request.exclude {
+    for column in request.exclude.iter().filter(|_| !request.exclude_any) {
         anywhere("--exclude", column)?;
     }
     for (column, _) in &request.normalize {

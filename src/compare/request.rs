@@ -39,6 +39,8 @@ pub struct CompareRequest {
     pub columns: Option<Vec<String>>,
     /// Columns of either side to leave out.
     pub exclude: Vec<String>,
+    /// Whether `exclude` may name columns that this table lacks, because it holds for several tables.
+    pub exclude_any: bool,
     /// Source column, target column.
     pub map: Vec<(String, String)>,
     /// A condition in the source's language.
@@ -85,6 +87,7 @@ impl Default for CompareRequest {
             key: KeyChoice::Primary,
             columns: None,
             exclude: Vec::new(),
+            exclude_any: false,
             map: Vec::new(),
             source_where: None,
             target_where: None,

@@ -96,6 +96,39 @@ impl Address {
     }
 }
 
+impl Address {
+    /// Reads the URL of a whole database, without an object behind it; the address names none until
+    /// [`Address::with_table`] says which.
+    pub fn parse_database(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Parsed, String> {
+        if text.contains('#') {
+            return Err("--tables takes whole databases; leave out # and what follows it".into());
+        }
+        if let Ok(Parsed { address: Address::Files(_), .. }) = Address::parse(text, lookup) {
+            return Err("--tables takes two databases; files have no tables to choose from".into());
+        }
+        Address::parse(&format!("{text}#*"), lookup)
+    }
+
+    /// Another table of the same database.
+    pub fn with_table(&self, object: Object) -> Address {
+        match self {
+            Address::Postgres(url, _) => Address::Postgres(url.clone(), object),
+            Address::MySql(url, _) => Address::MySql(url.clone(), object),
+            Address::Sqlite(path, _) => Address::Sqlite(path.clone(), object),
+            Address::Files(location) => Address::Files(location.clone()),
+        }
+    }
+
+    /// The database for people.
+    pub fn database_name(&self) -> String {
+        match self {
+            Address::Postgres(url, _) | Address::MySql(url, _) => connection_name(url),
+            Address::Sqlite(path, _) => format!("sqlite:{path}"),
+            Address::Files(_) => self.to_string(),
+        }
+    }
+}
+
 fn database(
     text: &str,
     scheme: &str,

@@ -24,7 +24,7 @@ use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 
-use crate::config::address::{Address, CsvOptions};
+use crate::config::address::{Address, CsvOptions, Object};
 use crate::value::shape::{LogicalType, TableShape};
 
 /// The name under which drift's sessions appear in the engines' own lists.
@@ -204,6 +204,17 @@ pub struct ReadRequest {
     pub workers: usize,
 }
 
+/// A table of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sibling {
+    /// The schema or database that it lies in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// What the address has to name to read it.
+    pub object: Object,
+}
+
 /// A table as one engine holds it. Made for one address.
 #[async_trait]
 pub trait Endpoint: Send + Sync {
@@ -225,6 +236,12 @@ pub trait Endpoint: Send + Sync {
     /// The table's name in the engine's SQL, where statements can change its rows: not for files and queries.
     fn table(&self) -> Option<String> {
         None
+    }
+
+    /// All tables of the same database that this user may see; partitions count as parts of their table, and views are
+    /// none.
+    async fn siblings(&self) -> Result<Vec<Sibling>> {
+        Err(Error::new(ErrorKind::Usage, format!("{}: there is no database around it", self.name())))
     }
 
     /// The statements (or files) that reading `scope` takes, for `--explain`.

@@ -69,11 +69,15 @@ pub fn summary(outcome: &CompareOutcome, style: Style) -> String {
 
 /// The answer in one line.
 pub fn headline(outcome: &CompareOutcome, style: Style) -> String {
-    let line = words::headline(outcome);
-    match outcome.verdict() {
-        Verdict::Equal => style.paint("1;32", &line),
-        Verdict::Drift => style.mark(&line),
-        Verdict::Inconclusive | Verdict::Incomplete => style.paint("1;33", &line),
+    painted(outcome.verdict(), &words::headline(outcome), style)
+}
+
+/// A line in its verdict's colour.
+pub(super) fn painted(verdict: Verdict, line: &str, style: Style) -> String {
+    match verdict {
+        Verdict::Equal => style.paint("1;32", line),
+        Verdict::Drift => style.mark(line),
+        Verdict::Inconclusive | Verdict::Incomplete => style.paint("1;33", line),
     }
 }
 

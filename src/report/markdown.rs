@@ -134,7 +134,7 @@ fn ranges(out: &mut String, tally: &Tally) {
 }
 
 /// Text in which nothing is markup, in a table or outside.
-fn text(text: &str) -> String {
+pub(super) fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {
         if matches!(c, '\\' | '`' | '*' | '_' | '|' | '<' | '>' | '[' | ']' | '#') {
@@ -146,7 +146,7 @@ fn text(text: &str) -> String {
 }
 
 /// A value as it stands. A bar would end the cell even inside of code.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     let text = visible(text).replace('|', "¦");
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

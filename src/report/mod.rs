@@ -9,4 +9,5 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 pub mod repair;
+pub mod tables;
 pub mod words;

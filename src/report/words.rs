@@ -69,6 +69,22 @@ pub fn headline(outcome: &CompareOutcome) -> String {
     }
 }
 
+/// The same with the reasons where something was not compared, for lists that show nothing else.
+pub(super) fn brief(outcome: &CompareOutcome) -> String {
+    if outcome.verdict() != Verdict::Incomplete {
+        return headline(outcome);
+    }
+    let reasons: Vec<&str> = outcome.not_compared.iter().map(|n| n.reason.as_str()).collect();
+    let reasons = reasons.join("; ");
+    match &outcome.tally {
+        Some(tally) if tally.different() > 0 => {
+            format!("incomplete: {}; {reasons}", what_differs(tally, outcome))
+        }
+        Some(_) => format!("incomplete: {reasons}; no difference in the rest"),
+        None => format!("incomplete: {reasons}"),
+    }
+}
+
 fn sample_size(outcome: &CompareOutcome) -> String {
     let size = outcome.sample.as_ref().map_or(0, |sample| sample.bound.rows);
     format!("{}{}", rows(size), population(outcome))

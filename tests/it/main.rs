@@ -20,5 +20,6 @@ mod repair;
 mod reports;
 mod sample;
 mod support;
+mod tables;
 mod traps;
 mod twins;

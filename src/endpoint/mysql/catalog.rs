@@ -5,7 +5,8 @@ use sqlx::mysql::MySqlRow;
 use super::session::{Session, named, text};
 use super::types::{Declared, interpret};
 use super::{failure, sql};
-use crate::endpoint::{Error, ErrorKind, Result};
+use crate::config::address::Object;
+use crate::endpoint::{Error, ErrorKind, Result, Sibling};
 use crate::value::shape::{ColumnShape, Engine, LogicalType, NativeOrder, TableShape};
 
 const LOOKING: &str = "reading the catalogue";
@@ -229,6 +230,21 @@ fn add_indexes(described: &mut Described, parts: &[IndexPart], ordered: bool, co
             }
         }
     }
+}
+
+/// All tables of the session's database, or of all databases where it has none.
+pub(super) async fn siblings(session: &mut Session) -> Result<Vec<Sibling>> {
+    let statement = "select table_schema, table_name, table_schema = database() from information_schema.tables \
+        where table_type in ('BASE TABLE', 'SYSTEM VERSIONED') and table_schema = coalesce(database(), table_schema) \
+        and table_schema not in ('information_schema', 'mysql', 'performance_schema', 'sys') order by 1, 2";
+    let rows = session.rows("listing the tables", statement).await?;
+    let siblings = rows.iter().filter_map(|row| {
+        let (schema, name) = (text(row, 0)?, text(row, 1)?);
+        let is_default = text(row, 2).as_deref() == Some("1");
+        let object = Object::Table { schema: (!is_default).then(|| schema.clone()), name: name.clone() };
+        Some(Sibling { schema, name, object })
+    });
+    Ok(siblings.collect())
 }
 
 /// The error for a table that is not there, with names that look like it.

@@ -24,7 +24,7 @@ use url::Url;
 use self::catalog::{Described, OrderedIndex};
 use self::session::{Connector, Session};
 pub(super) use self::sql::name as identifier;
-use super::{Cost, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Snapshot, home_file};
+use super::{Cost, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Sibling, Snapshot, home_file};
 use crate::config::address::{Object, connection_name};
 use crate::value::shape::TableShape;
 
@@ -117,6 +117,11 @@ impl Endpoint for MySql {
 
     fn table(&self) -> Option<String> {
         matches!(self.object, Object::Table { .. }).then(|| sql::source(&self.object))
+    }
+
+    async fn siblings(&self) -> Result<Vec<Sibling>> {
+        let mut session = self.connector.connect().await?;
+        catalog::siblings(&mut session).await
     }
 
     fn explain(&self, shape: &TableShape, request: &ReadRequest, scope: &Scope) -> Vec<String> {

@@ -11,6 +11,12 @@ use crate::config::address::Object;
 use crate::endpoint::{Cost, Error, ErrorKind, Result};
 use crate::value::shape::{ColumnShape, Engine, TableShape};
 
+/// All tables that this user may read, without the parts of partitioned ones.
+pub(super) const SIBLINGS: &str = "select n.nspname, c.relname from pg_catalog.pg_class c \
+     join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
+     where c.relkind in ('r', 'p', 'f') and not c.relispartition and n.nspname <> 'information_schema' \
+     and n.nspname not like 'pg\\_%' and pg_catalog.has_schema_privilege(n.oid, 'usage') order by 1, 2";
+
 /// What lies behind the object, beyond its shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Nature {

@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use url::Url;
 
 use crate::config::address::{Address, Object};
-use crate::endpoint::{Cost, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Snapshot};
+use crate::endpoint::{Cost, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Sibling, Snapshot};
 use crate::value::shape::TableShape;
 use options::Target;
 use session::Session;
@@ -79,6 +79,22 @@ impl Endpoint for Postgres {
 
     fn table(&self) -> Option<String> {
         matches!(self.side.object, Object::Table { .. }).then(|| sql::source(&self.side.object))
+    }
+
+    async fn siblings(&self) -> Result<Vec<Sibling>> {
+        let cost = Cost::default();
+        let mut session = self.side.connect(&cost).await?;
+        session.begin(&cost, None).await?;
+        let rows = session.rows(&cost, catalog::SIBLINGS).await?;
+        session.close().await;
+        let siblings = rows.into_iter().filter_map(|row| match <[Option<String>; 2]>::try_from(row) {
+            Ok([Some(schema), Some(name)]) => {
+                let object = Object::Table { schema: Some(schema.clone()), name: name.clone() };
+                Some(Sibling { schema, name, object })
+            }
+            _ => None,
+        });
+        Ok(siblings.collect())
     }
 
     fn explain(&self, shape: &TableShape, request: &ReadRequest, scope: &Scope) -> Vec<String> {

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 pub(super) use self::session::quoted as identifier;
 use self::session::{Session, quoted};
 use self::snapshot::SqliteSnapshot;
-use super::{Border, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Snapshot, blocking};
+use super::{Border, Endpoint, Error, ErrorKind, ReadRequest, Result, Scope, Sibling, Snapshot, blocking};
 use crate::config::address::Object;
 use crate::value::shape::TableShape;
 
@@ -78,6 +78,25 @@ impl Endpoint for Sqlite {
 
     fn table(&self) -> Option<String> {
         matches!(self.object, Object::Table { .. }).then(|| source(&self.object))
+    }
+
+    async fn siblings(&self) -> Result<Vec<Sibling>> {
+        let path = self.path.clone();
+        blocking::run(self.name.clone(), move || {
+            let session = Session::open(&path)?;
+            let names = "select name from sqlite_schema where type = 'table' and name not like 'sqlite\\_%' escape '\\' order by 1";
+            let listed = || -> rusqlite::Result<Vec<String>> {
+                session.connection.prepare(names)?.query_map([], |row| row.get(0))?.collect()
+            };
+            let names = listed().map_err(|e| session.error(e))?;
+            session.verify()?;
+            let sibling = |name: String| {
+                let object = Object::Table { schema: None, name: name.clone() };
+                Sibling { schema: "main".into(), name, object }
+            };
+            Ok(names.into_iter().map(sibling).collect())
+        })
+        .await
     }
 
     fn explain(&self, _: &TableShape, request: &ReadRequest, scope: &Scope) -> Vec<String> {
