@@ -1,7 +1,10 @@
 //! Progress and early ends, shared by all threads of a run.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+use super::tally::Side;
 
 /// Why a run ended before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct Control {
     pub rows: [AtomicU64; 2],
     /// Rows that the engines expect in the source and the target; 0 when unknown.
     pub expected: [AtomicU64; 2],
+    /// Where the views stand from which each side was read on after a lost connection.
+    seams: Mutex<[Vec<String>; 2]>,
     /// Whether all was read, and what differs is being looked at again.
     pub looking_again: AtomicBool,
     stop: AtomicU8,
@@ -55,6 +60,22 @@ impl Control {
             3 => Some(Stop::Failed),
             _ => None,
         }
+    }
+
+    /// Forgets what was read: all of it is read again.
+    pub(crate) fn begin_again(&self) {
+        self.rows.iter().for_each(|rows| rows.store(0, Ordering::Relaxed));
+        *self.seams.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+    }
+
+    /// Notes that a side is read on from another view.
+    pub(crate) fn read_on(&self, side: Side, position: String) {
+        self.seams.lock().unwrap_or_else(PoisonError::into_inner)[side as usize].push(position);
+    }
+
+    /// Where those views stood.
+    pub(crate) fn seams(&self, side: Side) -> Vec<String> {
+        self.seams.lock().unwrap_or_else(PoisonError::into_inner)[side as usize].clone()
     }
 
     /// When the run has to end, if there is a limit.

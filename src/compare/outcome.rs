@@ -82,6 +82,8 @@ pub struct SideOutcome {
     pub read: u64,
     /// Where its snapshot stood.
     pub position: Position,
+    /// Where the views stood from which it was read on after a lost connection.
+    pub read_on_at: Vec<String>,
     /// Statements sent.
     pub statements: u64,
     /// Bytes of row data received.

@@ -141,19 +141,18 @@ pub async fn compare(
             recipe: &recipe,
             wanted: &wanted,
             draw: &draw,
+            confirms: confirm.is_some(),
             // Two fifths are left for the batches on their way and for the merge of the runs.
             sort_memory: request.memory / 5 * 3,
         };
-        let (tally, error) = run.once(&plan, confirm.is_some()).await;
+        let (tally, error) = run.once(&plan).await;
         match error {
             // The promise of an order was not kept: sort that side, and read both again. A read that was given up may
             // have cost its snapshot the connection, so that only new ones are sure to be whole.
             Some(SideError { side, kind: SideErrorKind::OutOfOrder }) => {
                 plan.deliveries[side as usize] = Delivery::Sorted;
                 plan.divisible = false;
-                for rows in &control.rows {
-                    rows.store(0, Ordering::Relaxed);
-                }
+                control.begin_again();
                 snapshots = open(endpoints, &shapes, &requests).await?;
                 opened = Instant::now();
             }
@@ -190,6 +189,7 @@ pub async fn compare(
             rows: Some(tally.digests[at].rows),
             read: control.rows[at].load(Ordering::Relaxed),
             position: positions[at].clone(),
+            read_on_at: control.seams([Side::Source, Side::Target][at]),
             workers: if plan.divisible { snapshots[at].workers().min(workers) } else { 1 },
             ..SideOutcome::default()
         };
@@ -393,6 +393,7 @@ impl Again<'_> {
                 recipe: self.recipe,
                 wanted: self.wanted,
                 draw: self.draw,
+                confirms: true,
                 // What the first reading took is not all given back to the system.
                 sort_memory: self.request.memory / 5 * 3 / 4,
             };
@@ -451,6 +452,8 @@ struct Run<'a> {
     recipe: &'a Arc<Recipe>,
     wanted: &'a Wanted,
     draw: &'a Draw,
+    /// Whether what differs is looked at again.
+    confirms: bool,
     /// What the sorts of both sides may hold together, in bytes.
     sort_memory: usize,
 }
@@ -464,10 +467,10 @@ impl Run<'_> {
     }
 
     /// Reads and merges everything. The tally holds what was settled, up to the first part that failed.
-    async fn once(&self, plan: &Plan, confirms: bool) -> (Tally, Option<SideError>) {
+    async fn once(&self, plan: &Plan) -> (Tally, Option<SideError>) {
         let parts = self.parts(plan).await;
         let memory = self.request.memory / SHARE_OF_SUSPECTS;
-        let empty = |memory| if confirms { self.tally().suspecting(memory) } else { self.tally() };
+        let empty = |memory| if self.confirms { self.tally().suspecting(memory) } else { self.tally() };
         let count = parts.len();
         let mut done_parts: Vec<Option<Tally>> = (0..count).map(|_| None).collect();
         let mut first_error: Option<(usize, SideError)> = None;
@@ -556,6 +559,7 @@ impl Run<'_> {
             self.request.retries,
             Arc::clone(self.control),
             self.draw.threshold,
+            self.confirms,
             Arc::clone(&self.snapshots[at]),
         )
     }

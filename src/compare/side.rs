@@ -83,6 +83,8 @@ pub(crate) struct SideReader {
     pub(crate) control: Arc<Control>,
     /// Which rows are compared, if not all that are read.
     pub(crate) threshold: Option<Threshold>,
+    /// Whether a lost connection's rest may come from a view of other rows, because what differs is looked at again.
+    pub(crate) confirmed: bool,
     snapshot: Mutex<Arc<dyn Snapshot>>,
 }
 
@@ -117,6 +119,7 @@ impl SideReader {
         retries: u32,
         control: Arc<Control>,
         threshold: Option<Threshold>,
+        confirmed: bool,
         snapshot: Arc<dyn Snapshot>,
     ) -> SideReader {
         let snapshot = Mutex::new(snapshot);
@@ -132,6 +135,7 @@ impl SideReader {
             retries,
             control,
             threshold,
+            confirmed,
             snapshot,
         }
     }
@@ -259,6 +263,8 @@ impl SideReader {
     }
 
     /// After a lost connection: waits, and reads `rest` from a view of exactly the same rows, or says why there is none.
+    /// Where what differs is looked at again, a view of other rows does too: a row that moved across the seam, or was
+    /// written meanwhile, is a suspect like any other.
     async fn recover(&self, attempt: &mut u32, lost: String, rest: &Scope) -> Result<BatchStream, Broken> {
         let failed = |message: String| Err(Broken::Final(SideErrorKind::Failed(message)));
         let old = self.snapshot();
@@ -277,7 +283,8 @@ impl SideReader {
                     continue;
                 }
             };
-            if !new.position().shows_the_same(&old.position()) {
+            let is_another = !new.position().shows_the_same(&old.position());
+            if is_another && !self.confirmed {
                 let (before, after) = (place(old.position()), place(new.position()));
                 return failed(format!(
                     "{lost}; a new snapshot need not show the same rows (position before: {before}, now: {after}), so the rest was not compared"
@@ -287,7 +294,12 @@ impl SideReader {
                 *held = Arc::clone(&new);
             }
             match new.scan(rest).await {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => {
+                    if is_another {
+                        self.control.read_on(self.side, place(new.position()));
+                    }
+                    return Ok(stream);
+                }
                 Err(error) => last = error.message,
             }
         }

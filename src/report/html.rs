@@ -91,7 +91,7 @@ fn sides(out: &mut String, outcome: &CompareOutcome) {
     out.push_str("<div class=\"wide\"><table>\n");
     for (word, side) in ["source", "target"].iter().zip(&outcome.sides) {
         let count = side.rows.map_or("not read".into(), rows);
-        let at = side.position.log.as_ref().map_or(String::new(), |log| format!("at {log}"));
+        let at = words::position(side).map_or(String::new(), |log| format!("at {log}"));
         let _ = writeln!(
             out,
             "<tr><th>{word}</th><td><code>{}</code></td><td class=\"n\">{count}</td><td class=\"faint\"><code>{}</code></td></tr>",

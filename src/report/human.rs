@@ -87,7 +87,7 @@ fn sides(out: &mut String, outcome: &CompareOutcome, style: Style) {
         if let Some(n) = side.rows {
             let _ = write!(line, "  {}", rows(n));
         }
-        if let Some(position) = &side.position.log {
+        if let Some(position) = words::position(side) {
             let _ = write!(line, " at {position}");
         }
         let _ = writeln!(out, "{line}");

@@ -22,6 +22,9 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
             name.into(),
             json!({ "name": side.name, "rows": side.rows, "position": side.position.log }),
         );
+        if !side.read_on_at.is_empty() {
+            doc[name]["read_on_at"] = json!(side.read_on_at);
+        }
     }
     let recipe = outcome.recipe.as_ref();
     let key: Vec<&str> = recipe.map_or(Vec::new(), |r| r.key.iter().map(|rule| rule.name.as_str()).collect());

@@ -18,7 +18,7 @@ pub fn compare(outcome: &CompareOutcome) -> String {
     out.push_str("| side | table | rows | position |\n| --- | --- | --- | --- |\n");
     for (word, side) in ["source", "target"].iter().zip(&outcome.sides) {
         let count = side.rows.map_or("not read".into(), grouped);
-        let at = side.position.log.as_deref().map_or(String::new(), code);
+        let at = words::position(side).map_or(String::new(), |at| code(&at));
         let _ = writeln!(out, "| {word} | {} | {count} | {at} |", code(&side.name));
     }
     if let Some(line) = words::confirmation(outcome) {

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::compare::{CONFIDENCE, CompareOutcome, Place, Population, Sampled, Side, Tally, Values, Verdict};
+use crate::compare::{
+    CONFIDENCE, CompareOutcome, Place, Population, Sampled, Side, SideOutcome, Tally, Values, Verdict,
+};
 use crate::schema::{Finding, FindingKind, Severity};
 use crate::value::recipe::Common;
 
@@ -82,6 +84,19 @@ pub(super) fn brief(outcome: &CompareOutcome) -> String {
         }
         Some(_) => format!("incomplete: {reasons}; no difference in the rest"),
         None => format!("incomplete: {reasons}"),
+    }
+}
+
+/// Where a side's views stood.
+pub(super) fn position(side: &SideOutcome) -> Option<String> {
+    let first = side.position.log.as_deref();
+    match side.read_on_at.as_slice() {
+        [] => first.map(str::to_string),
+        more => Some(format!(
+            "{}, and after a lost connection at {}",
+            first.unwrap_or("an unknown position"),
+            more.join(" and ")
+        )),
     }
 }
 

@@ -138,12 +138,50 @@ fn rows_that_may_have_changed_after_a_cut_are_not_compared() {
     let servers = Servers::with_equal_rows();
     for server in SERVERS {
         let proxy = Proxy::in_front_of(&servers.url(server), Cut::Hold, AMID_THE_ROWS);
-        let running = servers.compare_through(server, &proxy).args(["--retries", "5", "-o", "json"]).spawn();
+        let call = servers.compare_through(server, &proxy);
+        let running = call.args(["--retries", "5", "-o", "json"]).spawn();
         eventually("rows on their way", || proxy.has_cut());
         servers.write(server);
         servers.kill(server);
         proxy.let_go();
         is_unproved(&running.wait(), &["connection lost", "a new snapshot need not show the same rows"]);
+    }
+}
+
+#[test]
+fn the_rest_after_a_cut_is_read_from_a_new_snapshot_where_differences_are_confirmed() {
+    for server in SERVERS {
+        let servers = Servers::with_equal_rows();
+        for differs in [false, true] {
+            let proxy = Proxy::in_front_of(&servers.url(server), Cut::Hold, AMID_THE_ROWS);
+            let args = ["--retries", "5", "-o", "json", "--threads", "1"];
+            let args = [&args[..], &["--consistency", "confirm", "--confirm-wait", "200ms"]].concat();
+            let running = servers.compare_through(server, &proxy).args(args).spawn();
+            eventually("rows on their way", || proxy.has_cut());
+            servers.write(server);
+            if differs {
+                let statement = format!("update numbers set pad = 'y' where id = {ROWS}");
+                match server {
+                    Server::Postgres => servers.postgres.execute(&statement),
+                    Server::MySql => servers.mysql.execute(&statement),
+                }
+            }
+            servers.kill(server);
+            proxy.let_go();
+            let outcome = running.wait();
+            let report = outcome.json();
+            let side = if server == Server::Postgres { "source" } else { "target" };
+            assert_eq!(report[side]["read_on_at"].as_array().map(Vec::len), Some(1), "{outcome}");
+            assert_eq!(report["rows"]["compared"], ROWS, "{outcome}");
+            assert_eq!(
+                (outcome.code, &report["rows"]["changed"]),
+                (differs.into(), &u64::from(differs).into()),
+                "{outcome}"
+            );
+            if differs {
+                assert_eq!(report["differences"][0]["key"]["id"], ROWS.to_string(), "{outcome}");
+            }
+        }
     }
 }
 
