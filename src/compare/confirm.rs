@@ -14,9 +14,10 @@ use arrow::datatypes::DataType;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::plan::Plan;
+use super::ranges::DamagedRange;
 use super::rows::Rows;
 use super::side::border_of;
-use super::tally::{DamagedRange, Side};
+use super::tally::Side;
 use crate::endpoint::{Border, Scope};
 use crate::value::recipe::{ColumnRule, Common, Recipe};
 use crate::value::shape::LogicalType;

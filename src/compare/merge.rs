@@ -328,7 +328,7 @@ mod tests {
         let right: Vec<(i64, i64)> = (0..20_000).map(|k| (k, i64::from(k % 3 == 0))).collect();
         let mut tally = run(&left, &right, 1000);
         tally.finish();
-        assert!(tally.ranges.len() <= super::super::MAX_RANGES && tally.ranges_merged);
+        assert!(tally.ranges.len() <= super::super::MAX_RANGES && tally.ranges.are_merged());
         assert_eq!(tally.ranges.iter().map(|r| r.rows).sum::<u64>(), tally.changed);
     }
 

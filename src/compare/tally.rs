@@ -11,11 +11,11 @@ use super::difference::{Difference, DifferenceKind, DuplicateKey, Values};
 use super::digest::RangeDigest;
 use super::pattern::{Guesses, Pattern, RUN};
 use super::place::{Spot, Spread, Whole};
+use super::ranges::{DamagedRange, Ranges};
 use super::records::{Differing, Records, Wanted};
 use super::request::Mask;
 use super::rows::Rows;
 use super::side::border_of;
-use crate::endpoint::Border;
 use crate::value::canon::Column;
 use crate::value::guess::{Guess, guesses};
 use crate::value::recipe::{ColumnRule, Recipe};
@@ -25,9 +25,6 @@ use crate::value::show;
 /// Examples of one kind of difference, and of all.
 const EXAMPLES: u32 = 20;
 const MOST_EXAMPLES: usize = 1000;
-
-/// The greatest number of ranges in a result.
-pub const MAX_RANGES: usize = 1000;
 
 /// One of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,32 +42,6 @@ impl Side {
             Side::Source => "source",
             Side::Target => "target",
         }
-    }
-}
-
-/// A run of differing rows without an equal row between them; both ends inclusive.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DamagedRange {
-    /// The least differing key.
-    pub from: Values,
-    /// The greatest differing key.
-    pub to: Values,
-    /// Differing rows inside.
-    pub rows: u64,
-    /// How many of them only the source, or only the target has.
-    pub(crate) only: [u64; 2],
-    /// The leading key column's values at both ends, where it can be cut into ranges.
-    pub(crate) span: Option<(Border, Border)>,
-    /// Equal rows between the range before and this one.
-    gap: u64,
-    /// All rows from `from` to `to`; more than `rows` only where ranges were joined.
-    width: u64,
-}
-
-impl DamagedRange {
-    fn add(&mut self, only: [u64; 2]) {
-        self.only[0] += only[0];
-        self.only[1] += only[1];
     }
 }
 
@@ -100,9 +71,7 @@ pub struct Tally {
     /// Further differences, a few of each kind, for reports that show examples.
     pub examples: Vec<Difference>,
     /// The damaged ranges.
-    pub ranges: Vec<DamagedRange>,
-    /// Whether ranges were joined to keep their number down.
-    pub ranges_merged: bool,
+    pub ranges: Ranges,
     /// The digest of each side's rows.
     pub digests: [RangeDigest; 2],
     /// Rows whose hashes differ although their values are the same within the rules.
@@ -153,8 +122,7 @@ impl Tally {
             differences: Vec::new(),
             duplicates: [Vec::new(), Vec::new()],
             duplicate_count: [0, 0],
-            ranges: Vec::new(),
-            ranges_merged: false,
+            ranges: Ranges::default(),
             digests: [RangeDigest::default(); 2],
             same_within_rules: 0,
             last_key: None,
@@ -219,10 +187,9 @@ impl Tally {
         if self.different() == first.different() {
             // Everything is confirmed. The first reading saw all equal rows between the ranges.
             self.ranges = first.ranges.clone();
-            self.ranges_merged = first.ranges_merged;
         } else {
             // Around suspects that found no room, two ranges may have become one.
-            self.ranges_merged |= !complete;
+            self.ranges.doubt(!complete);
         }
         self.finish();
     }
@@ -276,11 +243,7 @@ impl Tally {
 
     /// For each range, how many rows of the table lie before it in key order, and how many it spans.
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.ranges.iter().scan(0, |end, range| {
-            let start = *end + range.gap;
-            *end = start + range.width;
-            Some((start, range.width))
-        })
+        self.ranges.places()
     }
 
     /// All differing rows.
@@ -493,80 +456,15 @@ impl Tally {
         }
         let key = Arc::new(key_values(&self.recipe, rows, row));
         if !self.recipe.key.is_empty() {
-            self.damaged(only, &key, rows, row, gap);
+            let border = rows.columns.first().and_then(|column| border_of(column, row));
+            self.runs += u64::from(self.ranges.add(only, &key, border, gap));
         }
         Some(key)
     }
 
-    fn damaged(&mut self, only: Option<Side>, key: &Values, rows: &Rows, row: usize, gap: u64) {
-        let key = key.clone();
-        let border = rows.columns.first().and_then(|column| border_of(column, row));
-        let only = [Side::Source, Side::Target].map(|side| u64::from(only == Some(side)));
-        match self.ranges.last_mut() {
-            Some(last) if gap == 0 => {
-                last.to = key;
-                last.rows += 1;
-                last.width += 1;
-                last.add(only);
-                last.span = last.span.take().zip(border).map(|((from, _), to)| (from, to));
-            }
-            _ => {
-                let span = border.map(|border| (border.clone(), border));
-                self.runs += 1;
-                self.ranges.push(DamagedRange {
-                    from: key.clone(),
-                    to: key,
-                    rows: 1,
-                    only,
-                    span,
-                    gap,
-                    width: 1,
-                });
-                self.bound_ranges();
-            }
-        }
-    }
-
-    /// Joins the ranges with the smallest gaps once there are twice as many as may be shown.
-    fn bound_ranges(&mut self) {
-        if self.ranges.len() >= 2 * MAX_RANGES {
-            self.join_ranges(MAX_RANGES);
-        }
-    }
-
-    fn join_ranges(&mut self, keep: usize) {
-        let excess = self.ranges.len().saturating_sub(keep);
-        if excess == 0 {
-            return;
-        }
-        let mut gaps: Vec<u64> = self.ranges[1..].iter().map(|r| r.gap).collect();
-        let (_, limit, _) = gaps.select_nth_unstable(excess - 1);
-        let limit = *limit;
-        let mut ties = excess - self.ranges[1..].iter().filter(|r| r.gap < limit).count();
-        let mut joined: Vec<DamagedRange> = Vec::with_capacity(keep);
-        for range in std::mem::take(&mut self.ranges) {
-            let near = range.gap < limit || (range.gap == limit && ties > 0);
-            match joined.last_mut() {
-                Some(last) if near => {
-                    if range.gap == limit {
-                        ties -= 1;
-                    }
-                    last.to = range.to;
-                    last.rows += range.rows;
-                    last.width += range.gap + range.width;
-                    last.add(range.only);
-                    last.span = last.span.take().zip(range.span).map(|((from, _), (_, to))| (from, to));
-                }
-                _ => joined.push(range),
-            }
-        }
-        self.ranges = joined;
-        self.ranges_merged = true;
-    }
-
     /// The last touch: the promised number of ranges.
     pub(crate) fn finish(&mut self) {
-        self.join_ranges(MAX_RANGES);
+        self.ranges.finish();
     }
 
     /// Appends what was found in the part behind this one.
@@ -600,21 +498,8 @@ impl Tally {
         self.in_flight += other.in_flight;
         self.records.append(other.records);
         self.whole.append(std::mem::take(&mut other.whole));
-        if let Some(first) = other.ranges.first_mut() {
-            first.gap += self.gap;
-            if let (0, Some(last)) = (first.gap, self.ranges.last_mut()) {
-                self.runs -= 1;
-                last.to = first.to.clone();
-                last.rows += first.rows;
-                last.width += first.width;
-                last.add(first.only);
-                last.span = last.span.take().zip(first.span.clone()).map(|((from, _), (_, to))| (from, to));
-                other.ranges.remove(0);
-            }
-            self.gap = other.gap;
-        } else {
-            self.gap += other.gap;
-        }
+        let is_one = self.ranges.append(std::mem::take(&mut other.ranges), &mut self.gap, other.gap);
+        self.runs -= u64::from(is_one);
         self.guesses.append(std::mem::take(&mut other.guesses), before, self.runs);
         for (mine, mut more) in self.only.iter_mut().zip(std::mem::take(&mut other.only)) {
             if let Some(more) = &mut more {
@@ -623,9 +508,6 @@ impl Tally {
             Spread::merge_into(mine, more);
         }
         self.runs += other.runs;
-        self.ranges.extend(other.ranges);
-        self.ranges_merged |= other.ranges_merged;
-        self.bound_ranges();
         self.last_key = other.last_key.or(self.last_key.take());
     }
 

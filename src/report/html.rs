@@ -140,7 +140,7 @@ fn not_compared(out: &mut String, outcome: &CompareOutcome) {
 fn strip(out: &mut String, tally: &Tally) {
     let all = tally.equal + tally.different() + tally.in_flight;
     let (Some(first), Some(last)) = (tally.ranges.first(), tally.ranges.last()) else { return };
-    let near = if tally.ranges_merged { " (near ones joined)" } else { "" };
+    let near = if tally.ranges.are_merged() { " (near ones joined)" } else { "" };
     let _ = write!(
         out,
         "<h2>Where: {}{near}</h2>\n<svg viewBox=\"0 0 1000 34\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"places of the differences in key order\">\n\

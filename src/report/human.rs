@@ -235,7 +235,7 @@ fn ranges(out: &mut String, tally: &Tally, style: Style) {
     if tally.ranges.is_empty() {
         return;
     }
-    let merged = if tally.ranges_merged { " (near ones joined)" } else { "" };
+    let merged = if tally.ranges.are_merged() { " (near ones joined)" } else { "" };
     heading(out, &format!("smallest ranges that hold every difference{merged}"), style);
     for range in tally.ranges.iter().take(SHOWN) {
         let (from, to) = (key_text(&range.from), key_text(&range.to));

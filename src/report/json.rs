@@ -51,7 +51,7 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
         t.ranges.iter().map(|r| json!({ "from": r.from, "to": r.to, "rows": r.rows })).collect()
     });
     doc.insert("ranges".into(), ranges.into());
-    doc.insert("ranges_merged".into(), tally.is_some_and(|t| t.ranges_merged).into());
+    doc.insert("ranges_merged".into(), tally.is_some_and(|t| t.ranges.are_merged()).into());
     doc.insert("patterns".into(), tally.map_or(json!([]), |t| t.patterns().iter().map(pattern).collect()));
     doc.insert("schema".into(), findings(outcome));
     doc.insert("not_compared".into(), outcome.not_compared.iter().map(not_compared).collect());

@@ -121,7 +121,7 @@ fn ranges(out: &mut String, tally: &Tally) {
     if tally.ranges.is_empty() {
         return;
     }
-    let near = if tally.ranges_merged { " (near ones joined)" } else { "" };
+    let near = if tally.ranges.are_merged() { " (near ones joined)" } else { "" };
     let _ = writeln!(out, "\n### Smallest ranges that hold every difference{near}\n");
     for range in tally.ranges.iter().take(SHOWN) {
         let (from, to) = (code(&key_text(&range.from)), code(&key_text(&range.to)));

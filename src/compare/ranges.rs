@@ -1,0 +1,169 @@
+//! The ranges that hold every difference: as small as they can be, and never too many.
+
+use std::ops::Deref;
+
+use super::difference::Values;
+use super::tally::Side;
+use crate::endpoint::Border;
+
+/// The greatest number of ranges in a result.
+pub const MAX_RANGES: usize = 1000;
+
+/// A run of differing rows without an equal row between them; both ends inclusive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DamagedRange {
+    /// The least differing key.
+    pub from: Values,
+    /// The greatest differing key.
+    pub to: Values,
+    /// Differing rows inside.
+    pub rows: u64,
+    /// How many of them only the source, or only the target has.
+    pub(crate) only: [u64; 2],
+    /// The leading key column's values at both ends, where it can be cut into ranges.
+    pub(crate) span: Option<(Border, Border)>,
+    /// Equal rows between the range before and this one.
+    pub(super) gap: u64,
+    /// All rows from `from` to `to`; more than `rows` only where ranges were joined.
+    width: u64,
+}
+
+impl DamagedRange {
+    fn add(&mut self, only: [u64; 2]) {
+        self.only[0] += only[0];
+        self.only[1] += only[1];
+    }
+}
+
+/// The ranges of a part in key order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ranges {
+    list: Vec<DamagedRange>,
+    merged: bool,
+}
+
+impl Deref for Ranges {
+    type Target = [DamagedRange];
+
+    fn deref(&self) -> &[DamagedRange] {
+        &self.list
+    }
+}
+
+impl Ranges {
+    /// Whether ranges were joined to keep their number down.
+    pub fn are_merged(&self) -> bool {
+        self.merged
+    }
+
+    /// Notes that equal rows may lie inside.
+    pub(super) fn doubt(&mut self, doubtful: bool) {
+        self.merged |= doubtful;
+    }
+
+    /// For each range, how many rows of the table lie before it in key order, and how many it spans.
+    pub(super) fn places(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.list.iter().scan(0, |end, range| {
+            let start = *end + range.gap;
+            *end = start + range.width;
+            Some((start, range.width))
+        })
+    }
+
+    /// One more differing row, `gap` equal rows behind the last one; whether it begins a range of its own.
+    pub(super) fn add(&mut self, only: Option<Side>, key: &Values, border: Option<Border>, gap: u64) -> bool {
+        let key = key.clone();
+        let only = [Side::Source, Side::Target].map(|side| u64::from(only == Some(side)));
+        match self.list.last_mut() {
+            Some(last) if gap == 0 => {
+                last.to = key;
+                last.rows += 1;
+                last.width += 1;
+                last.add(only);
+                last.span = last.span.take().zip(border).map(|((from, _), to)| (from, to));
+                false
+            }
+            _ => {
+                let span = border.map(|border| (border.clone(), border));
+                self.list.push(DamagedRange {
+                    from: key.clone(),
+                    to: key,
+                    rows: 1,
+                    only,
+                    span,
+                    gap,
+                    width: 1,
+                });
+                self.bound();
+                true
+            }
+        }
+    }
+
+    /// Those of the part behind this one. `gap` counts the equal rows behind the last range, here and then there. Whether
+    /// the last range goes on in the first one of the other part.
+    pub(super) fn append(&mut self, mut other: Ranges, gap: &mut u64, behind: u64) -> bool {
+        self.merged |= other.merged;
+        let Some(first) = other.list.first_mut() else {
+            *gap += behind;
+            return false;
+        };
+        first.gap += *gap;
+        *gap = behind;
+        let mut is_one = false;
+        if let (0, Some(last)) = (first.gap, self.list.last_mut()) {
+            is_one = true;
+            last.to = first.to.clone();
+            last.rows += first.rows;
+            last.width += first.width;
+            last.add(first.only);
+            last.span = last.span.take().zip(first.span.clone()).map(|((from, _), (_, to))| (from, to));
+            other.list.remove(0);
+        }
+        self.list.extend(other.list);
+        self.bound();
+        is_one
+    }
+
+    /// The last touch: the promised number of ranges.
+    pub(super) fn finish(&mut self) {
+        self.join(MAX_RANGES);
+    }
+
+    /// Joins the ranges with the smallest gaps once there are twice as many as may be shown.
+    fn bound(&mut self) {
+        if self.list.len() >= 2 * MAX_RANGES {
+            self.join(MAX_RANGES);
+        }
+    }
+
+    fn join(&mut self, keep: usize) {
+        let excess = self.list.len().saturating_sub(keep);
+        if excess == 0 {
+            return;
+        }
+        let mut gaps: Vec<u64> = self.list[1..].iter().map(|r| r.gap).collect();
+        let (_, limit, _) = gaps.select_nth_unstable(excess - 1);
+        let limit = *limit;
+        let mut ties = excess - self.list[1..].iter().filter(|r| r.gap < limit).count();
+        let mut joined: Vec<DamagedRange> = Vec::with_capacity(keep);
+        for range in std::mem::take(&mut self.list) {
+            let near = range.gap < limit || (range.gap == limit && ties > 0);
+            match joined.last_mut() {
+                Some(last) if near => {
+                    if range.gap == limit {
+                        ties -= 1;
+                    }
+                    last.to = range.to;
+                    last.rows += range.rows;
+                    last.width += range.gap + range.width;
+                    last.add(range.only);
+                    last.span = last.span.take().zip(range.span).map(|((from, _), (_, to))| (from, to));
+                }
+                _ => joined.push(range),
+            }
+        }
+        self.list = joined;
+        self.merged = true;
+    }
+}
