@@ -19,6 +19,9 @@ use crate::value::recipe::{Normalize, Tolerance};
 /// More ranges at once than this burden a server for little gain.
 const MOST_THREADS: usize = 4;
 
+/// The age from which a row is judged under a cutoff.
+const MIN_AGE: Duration = Duration::from_secs(600);
+
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// Where rows come from: postgres://…#table, mysql://…#table, sqlite:file#table, or files
@@ -105,10 +108,16 @@ pub(super) struct CompareArgs {
     /// Print the plan and its statements, and run nothing
     #[arg(long, env = "DRIFT_EXPLAIN")]
     explain: bool,
-    /// Whether differences are looked at again before they are reported: `confirm` tells late rows from wrong ones,
-    /// `none` reads each side once
+    /// How late rows are told from wrong ones: `confirm` looks at what differs again, `cutoff` judges no row younger than
+    /// --min-age, `none` reports each difference
     #[arg(long, value_enum, default_value = "confirm", env = "DRIFT_CONSISTENCY")]
     consistency: Consistency,
+    /// The column that tells when a row was last written, for `--consistency cutoff`
+    #[arg(long, value_name = "COL", env = "DRIFT_UPDATED_AT")]
+    updated_at: Option<String>,
+    /// The age from which `--consistency cutoff` judges a row, by the database's clock [default: 10m]
+    #[arg(long, value_name = "DURATION", env = "DRIFT_MIN_AGE", value_parser = units::duration)]
+    min_age: Option<Duration>,
     /// How many times differences are looked at again, at most
     #[arg(long, value_name = "N", default_value_t = 3, env = "DRIFT_CONFIRM_ROUNDS", value_parser = clap::value_parser!(u32).range(1..=100))]
     confirm_rounds: u32,
@@ -133,6 +142,7 @@ enum Masking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Consistency {
     None,
+    Cutoff,
     Confirm,
 }
 
@@ -183,6 +193,21 @@ impl CompareArgs {
         if self.threads == Some(0) {
             return Err(Error::new(ErrorKind::Usage, "--threads must be at least 1"));
         }
+        let cutoff = match (self.consistency, &self.updated_at) {
+            (Consistency::Cutoff, Some(column)) => {
+                let min_age = self.min_age.unwrap_or(MIN_AGE);
+                Some(compare::Cutoff { column: column.clone(), min_age })
+            }
+            (Consistency::Cutoff, None) => {
+                let message = "--consistency cutoff needs --updated-at COL, the column that tells when a row was last written";
+                return Err(Error::new(ErrorKind::Usage, message));
+            }
+            (_, None) if self.min_age.is_none() => None,
+            _ => {
+                let message = "--updated-at and --min-age belong to --consistency cutoff";
+                return Err(Error::new(ErrorKind::Usage, message));
+            }
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(CompareRequest {
             key,
@@ -203,6 +228,7 @@ impl CompareArgs {
             retries: self.retries,
             confirm: (self.consistency == Consistency::Confirm)
                 .then_some(Confirm { rounds: self.confirm_rounds, wait: self.confirm_wait }),
+            cutoff,
             sample: self.sample.map(|size| compare::Sample { size, seed: self.seed }),
             mask: match self.mask {
                 Masking::None => compare::Mask::None,

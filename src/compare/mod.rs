@@ -7,6 +7,7 @@
 
 mod confirm;
 mod control;
+mod cutoff;
 mod difference;
 mod digest;
 mod merge;
@@ -28,6 +29,7 @@ mod testing;
 
 pub use confirm::{Confirm, Confirmation};
 pub use control::{Control, Stop};
+pub use cutoff::Cutoff;
 pub use difference::{Difference, DifferenceKind, DuplicateKey, Values};
 pub use digest::RangeDigest;
 pub use outcome::{CompareOutcome, NotCompared, SideOutcome, Verdict};

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::confirm::Confirmation;
+use super::cutoff::Cutoff;
 use super::request::CompareRequest;
 use super::sample::Sampled;
 use super::tally::{Side, Tally};
@@ -121,6 +122,8 @@ pub struct CompareOutcome {
     pub elapsed: Duration,
     /// How differences were confirmed; `None` where that was not asked for, or nothing differed.
     pub confirmation: Option<Confirmation>,
+    /// The cutoff: younger rows were not judged, which is as it was asked for.
+    pub cutoff: Option<Cutoff>,
     /// The sample and what it says about the whole; `None` if all rows were compared.
     pub sample: Option<Sampled>,
     /// Whether differences stand as first read although they were to be confirmed.
@@ -148,6 +151,7 @@ impl CompareOutcome {
             reason: String::new(),
             elapsed: Duration::ZERO,
             confirmation: None,
+            cutoff: request.cutoff.clone(),
             sample: None,
             unconfirmed: false,
             limit: request.limit,
@@ -197,7 +201,11 @@ impl CompareOutcome {
         match (complete, self.confirmed_drift()) {
             (false, _) => Verdict::Incomplete,
             (true, true) => Verdict::Drift,
-            (true, false) if self.tally.as_ref().is_some_and(|t| t.in_flight > 0) => Verdict::Inconclusive,
+            (true, false)
+                if self.cutoff.is_none() && self.tally.as_ref().is_some_and(|t| t.in_flight > 0) =>
+            {
+                Verdict::Inconclusive
+            }
             (true, false) => Verdict::Equal,
         }
     }

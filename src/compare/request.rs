@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::confirm::Confirm;
+use super::cutoff::Cutoff;
 use super::sample::Sample;
 use crate::value::recipe::{Normalize, Tolerance};
 
@@ -67,6 +68,8 @@ pub struct CompareRequest {
     pub retries: u32,
     /// How differences are confirmed; `None` reports them as first read.
     pub confirm: Option<Confirm>,
+    /// Judge only rows that rest; goes without confirmation.
+    pub cutoff: Option<Cutoff>,
     /// Compare some rows instead of all.
     pub sample: Option<Sample>,
     /// How values appear.
@@ -101,6 +104,7 @@ impl Default for CompareRequest {
             memory: 256 << 20,
             retries: 3,
             confirm: None,
+            cutoff: None,
             sample: None,
             mask: Mask::None,
             keys_only: false,

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::confirm::{Confirm, Confirmation, Known, Suspects};
 use super::control::{Control, Stop};
+use super::cutoff::Age;
 use super::merge::merge;
 use super::outcome::{CompareOutcome, Coverage, NotCompared, SideOutcome};
 use super::plan::{Plan, plan};
@@ -129,6 +130,10 @@ pub async fn compare(
     let mut opened = Instant::now();
     let confirm = request.confirm.filter(|_| endpoints.iter().any(|e| !e.is_immutable()));
     let draw = drawn(request, &plan, &snapshots, &recipe, &shapes).await?;
+    let age = match &request.cutoff {
+        Some(cutoff) => Some(Age::of(cutoff, &plan, snapshots.each_ref().map(AsRef::as_ref), names).await?),
+        None => None,
+    };
 
     let (tally, error) = loop {
         let run = Run {
@@ -142,6 +147,7 @@ pub async fn compare(
             wanted: &wanted,
             draw: &draw,
             confirms: confirm.is_some(),
+            age,
             // Two fifths are left for the batches on their way and for the merge of the runs.
             sort_memory: request.memory / 5 * 3,
         };
@@ -177,7 +183,10 @@ pub async fn compare(
             Stop::Failed => "the run failed",
         };
         not_compared.push(NotCompared::rows(format!("{why}; {so_far}")));
-    } else if !tally.has_drift() && tally.same_within_rules == 0 && tally.digests[0] != tally.digests[1] {
+    } else if !tally.has_drift()
+        && tally.same_within_rules + tally.in_flight == 0
+        && tally.digests[0] != tally.digests[1]
+    {
         coverage = Coverage::Partial;
         not_compared.push(NotCompared::rows(
             "drift's own check failed: no row differs, yet the digests of the two sides do; please report this",
@@ -394,6 +403,7 @@ impl Again<'_> {
                 wanted: self.wanted,
                 draw: self.draw,
                 confirms: true,
+                age: None,
                 // What the first reading took is not all given back to the system.
                 sort_memory: self.request.memory / 5 * 3 / 4,
             };
@@ -454,6 +464,8 @@ struct Run<'a> {
     draw: &'a Draw,
     /// Whether what differs is looked at again.
     confirms: bool,
+    /// Which rows are too young to be judged.
+    age: Option<Age>,
     /// What the sorts of both sides may hold together, in bytes.
     sort_memory: usize,
 }
@@ -464,6 +476,7 @@ impl Run<'_> {
         Tally::new(Arc::clone(self.recipe), request.limit, request.mask, request.keys_only)
             .recording(self.wanted.clone())
             .exemplifying(request.context)
+            .sparing(self.age)
     }
 
     /// Reads and merges everything. The tally holds what was settled, up to the first part that failed.

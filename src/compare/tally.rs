@@ -7,6 +7,7 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::confirm::{Known, Standing, Suspects, image, key_of};
+use super::cutoff::Age;
 use super::difference::{Difference, DifferenceKind, DuplicateKey, Values};
 use super::digest::RangeDigest;
 use super::pattern::{Guesses, Pattern, RUN};
@@ -78,8 +79,10 @@ pub struct Tally {
     pub same_within_rules: u64,
     /// The last key that was settled.
     pub last_key: Option<Values>,
-    /// Suspects that kept changing while they were looked at again.
+    /// Suspects that kept changing while they were looked at again, or rows that a cutoff leaves alone.
     pub in_flight: u64,
+    /// Rows that are too young to be judged, where there is a cutoff.
+    age: Option<Age>,
     /// Equal rows since the last range.
     gap: u64,
     /// What differs, where it is to be confirmed.
@@ -127,6 +130,7 @@ impl Tally {
             same_within_rules: 0,
             last_key: None,
             in_flight: 0,
+            age: None,
             gap: 0,
             suspects: None,
             sieve: None,
@@ -159,6 +163,22 @@ impl Tally {
     pub(crate) fn suspecting(mut self, memory: usize) -> Tally {
         self.suspects = Some(Suspects::within(memory));
         self
+    }
+
+    /// Judges no row that is too young.
+    pub(crate) fn sparing(mut self, age: Option<Age>) -> Tally {
+        self.age = age;
+        self
+    }
+
+    /// Whether a differing row is too young to be judged, on any side; then it is counted as that.
+    fn spares(&mut self, rows: &[(&Rows, usize)]) -> bool {
+        let is_young = self.age.is_some_and(|age| rows.iter().any(|(rows, row)| age.is_young(rows, *row)));
+        if is_young {
+            self.in_flight += 1;
+            self.gap += 1;
+        }
+        is_young
     }
 
     /// Counts only what differed before, and still does in the same way.
@@ -321,6 +341,9 @@ impl Tally {
             self.same_within_rules += 1;
             return self.equal();
         }
+        if self.spares(&[(source, i), (target, j)]) {
+            return;
+        }
         let image = image(Side::Source, source.hash(i)).wrapping_add(image(Side::Target, target.hash(j)));
         let Some(key) = self.differs(None, source, i, image) else { return };
         let spot = Spot::new(&recipe, source, i, self.different(), self.runs, Arc::clone(&key));
@@ -388,6 +411,9 @@ impl Tally {
 
     /// A row that one side lacks.
     pub(crate) fn only_in(&mut self, side: Side, rows: &Rows, row: usize) {
+        if self.spares(&[(rows, row)]) {
+            return;
+        }
         let Some(key) = self.differs(Some(side), rows, row, image(side, rows.hash(row))) else { return };
         let recipe = Arc::clone(&self.recipe);
         let spot = Spot::new(&recipe, rows, row, self.different(), self.runs, Arc::clone(&key));

@@ -261,6 +261,11 @@ pub trait Snapshot: Send + Sync {
     /// balance only, so it may return fewer or none. `column` is the name on this side.
     async fn cuts(&self, column: &str, n: usize) -> Result<Vec<Border>>;
 
+    /// The time of the database's own clock, in microseconds since 1970; `None` where there is no clock.
+    async fn now(&self) -> Result<Option<i64>> {
+        Ok(None)
+    }
+
     /// Reads a part: batches of at most [`BATCH_ROWS`] rows and about [`BATCH_BYTES`], in wire form, the requested
     /// columns in the requested order.
     async fn scan(&self, scope: &Scope) -> Result<BatchStream>;

@@ -32,6 +32,10 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     doc.insert("columns".into(), columns(outcome));
     let tally = outcome.tally.as_ref();
     doc.insert("rows".into(), rows(tally, outcome.sample.is_some()));
+    if let Some(cutoff) = &outcome.cutoff {
+        let seconds = cutoff.min_age.as_secs_f64();
+        doc.insert("cutoff".into(), json!({ "updated_at": cutoff.column, "min_age_seconds": seconds }));
+    }
     if let Some(sample) = &outcome.sample {
         doc.insert("sample".into(), sampled(sample));
     }

@@ -44,7 +44,11 @@ pub fn headline(outcome: &CompareOutcome) -> String {
         Verdict::Equal => {
             let tally_rows = outcome.tally.as_ref().map_or(0, |t| t.equal);
             let columns = outcome.recipe.as_ref().map_or(0, |r| r.values.len() + r.key.len()) as u64;
-            format!("equal: {}, {}", rows(tally_rows), counted(columns, "column", "columns"))
+            let young = match outcome.tally.as_ref().map_or(0, |t| t.in_flight) {
+                0 => String::new(),
+                n => format!("; {}", in_flight(n, outcome)),
+            };
+            format!("equal: {}, {}{young}", rows(tally_rows), counted(columns, "column", "columns"))
         }
         Verdict::Drift if outcome.sample.is_some() => {
             format!("drift: {found} in a sample{}{}", population(outcome), bound(outcome))
@@ -52,7 +56,7 @@ pub fn headline(outcome: &CompareOutcome) -> String {
         Verdict::Drift => format!("drift: {found}"),
         Verdict::Inconclusive => {
             let (open, equal) = outcome.tally.as_ref().map_or((0, 0), |t| (t.in_flight, t.equal));
-            format!("inconclusive: {}, {} equal", in_flight(open), rows(equal))
+            format!("inconclusive: {}, {} equal", in_flight(open, outcome), rows(equal))
         }
         Verdict::Incomplete if outcome.tally.is_none() => {
             "incomplete: nothing was compared, see below".into()
@@ -134,8 +138,12 @@ fn bound(outcome: &CompareOutcome) -> String {
     }
 }
 
-fn in_flight(n: u64) -> String {
-    format!("{} kept changing", rows(n))
+fn in_flight(n: u64, outcome: &CompareOutcome) -> String {
+    match &outcome.cutoff {
+        Some(_) if n == 1 => "1 differing row is younger than the cutoff".into(),
+        Some(_) => format!("{} differing rows are younger than the cutoff", grouped(n)),
+        None => format!("{} kept changing", rows(n)),
+    }
 }
 
 fn what_differs(tally: &Tally, outcome: &CompareOutcome) -> String {
@@ -161,7 +169,7 @@ fn what_differs(tally: &Tally, outcome: &CompareOutcome) -> String {
         }
     }
     if tally.in_flight > 0 {
-        parts.push(in_flight(tally.in_flight));
+        parts.push(in_flight(tally.in_flight, outcome));
     }
     if outcome.columns_differ() {
         let n = outcome

@@ -387,3 +387,78 @@ fn no_alarm_while_rows_are_written_on_both_sides() {
     expected.extend(["51000", "55000", "60000"].map(str::to_string));
     assert_eq!(found, expected);
 }
+
+#[test]
+fn a_cutoff_leaves_young_rows_alone_and_no_others() {
+    const COLUMNS: &str = "id int primary key, v int, at timestamp null";
+    let source = Postgres::fresh();
+    source.execute(&format!(
+        "create table t ({COLUMNS}); insert into t select n, n, now() at time zone 'UTC' - interval '1 day' from generate_series(1, 20) n"
+    ));
+    let target = MySql::fresh();
+    let copy = "insert into t select seq, seq, at from seq_1_to_20, (select cast(? as datetime) as at) x";
+    let at = source.text("select to_char(max(at), 'YYYY-MM-DD HH24:MI:SS.US') from t");
+    let columns = COLUMNS.replace("timestamp", "datetime(6)");
+    let copy = copy.replace("cast(? as datetime)", &format!("cast('{at}' as datetime(6))"));
+    target.execute(&format!("create table t ({columns}); {copy}"));
+    let (s, t) = (format!("{}#t", source.url()), format!("{}#t", target.url()));
+    let ask = |args: &[&str]| {
+        let fixed = ["--consistency", "cutoff", "--updated-at", "at"];
+        Drift::compare(&s, &t).args(fixed).args(args).run_json()
+    };
+    let keys = |report: &Value| -> Vec<String> {
+        let differences = report["differences"].as_array().expect("differences");
+        differences.iter().map(|d| d["key"]["id"].as_str().expect("a key").to_string()).collect()
+    };
+    // Changed and inserted a moment ago, and a write at the target alone.
+    source.execute("update t set v = -2, at = now() at time zone 'UTC' where id = 2; insert into t values (21, 21, now() at time zone 'UTC')");
+    target.execute("update t set v = -3, at = utc_timestamp(6) where id = 3");
+    let (outcome, report) = ask(&[]);
+    assert_eq!(
+        (outcome.code, &report["rows"]["in_flight"], &report["verdict"]),
+        (0, &3.into(), &"equal".into()),
+        "{outcome}"
+    );
+    assert_eq!(report["cutoff"], serde_json::json!({ "updated_at": "at", "min_age_seconds": 600.0 }));
+    let human = Drift::compare(&s, &t).args(["--consistency", "cutoff", "--updated-at", "at"]).run();
+    assert!(
+        human.stdout.starts_with("equal: 18 rows, 3 columns; 3 differing rows are younger than the cutoff"),
+        "{human}"
+    );
+    // Old enough for a shorter age.
+    let (outcome, report) = ask(&["--min-age", "1ms"]);
+    assert_eq!((outcome.code, keys(&report)), (1, vec!["2".into(), "3".into(), "21".into()]), "{outcome}");
+    // Wrong for a day, without a time, from the future, lost, and surplus.
+    source.execute("update t set v = -5 where id = 5; update t set at = null, v = -6 where id = 6; update t set at = '2199-01-01', v = -7 where id = 7");
+    target.execute("delete from t where id = 8; insert into t values (22, 22, '2024-01-01')");
+    let (outcome, report) = ask(&[]);
+    assert_eq!(outcome.code, 1, "{outcome}");
+    assert_eq!(keys(&report), ["5", "6", "7", "8", "22"], "{outcome}");
+    assert_eq!(report["ranges"].as_array().map(Vec::len), Some(2), "{outcome}");
+    // A young row between two wrong ones is no part of a range.
+    target.execute(
+        "update t set v = 0 where id in (12, 14); update t set v = 0, at = utc_timestamp(6) where id = 13",
+    );
+    assert_eq!(ask(&[]).1["ranges"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn a_cutoff_without_a_time_to_go_by_is_a_usage_error() {
+    let source = Postgres::fresh();
+    source.execute("create table t (id int primary key, v text, at timestamptz)");
+    let s = format!("{}#t", source.url());
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.csv");
+    std::fs::write(&file, "id,at\n1,2024-01-01 00:00:00\n").expect("a file");
+    let file = file.display().to_string();
+    for (source, args, wanted) in [
+        (&s, &["--consistency", "cutoff"][..], "needs --updated-at"),
+        (&s, &["--min-age", "5m"], "belong to --consistency cutoff"),
+        (&s, &["--consistency", "cutoff", "--updated-at", "v"], "compared as text"),
+        (&s, &["--consistency", "cutoff", "--updated-at", "when"], "no such column"),
+        (&file, &["--consistency", "cutoff", "--updated-at", "at", "-k", "id"], "timestamp"),
+    ] {
+        let outcome = Drift::compare(source, source).args(args).run();
+        assert!(outcome.code == 2 && outcome.stderr.contains(wanted), "{args:?}: {outcome}");
+    }
+}

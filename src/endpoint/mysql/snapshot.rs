@@ -213,6 +213,14 @@ impl Snapshot for MySqlSnapshot {
         self.workers
     }
 
+    async fn now(&self) -> Result<Option<i64>> {
+        let Some(mut session) = self.idle.take() else { return Ok(None) };
+        let statement = "select cast(unix_timestamp(now(6)) * 1000000 as signed)";
+        let now = session.value("asking for the time", statement).await?;
+        self.idle.give(session);
+        Ok(now.and_then(|text| text.parse().ok()))
+    }
+
     async fn cuts(&self, column: &str, n: usize) -> Result<Vec<Border>> {
         let plan = &self.plan;
         let indexed = plan.shape.index_orders.iter().any(|i| i.first().is_some_and(|c| c == column));

@@ -152,6 +152,13 @@ impl Snapshot for PgSnapshot {
         cuts::cuts(session, &self.cost, &self.side.object, &self.shape, column, n).await
     }
 
+    async fn now(&self) -> Result<Option<i64>> {
+        let mut place = self.coordinator.lock().await;
+        let Some(session) = place.as_mut() else { return Ok(None) };
+        let text = "select (extract(epoch from transaction_timestamp()) * 1000000)::bigint";
+        Ok(session.one(&self.cost, text).await?.parse().ok())
+    }
+
     async fn scan(&self, scope: &Scope) -> Result<BatchStream> {
         let select = sql::select(&self.side.object, &self.shape, &self.request, scope)?;
         let (session, lease) = self.lease().await?;

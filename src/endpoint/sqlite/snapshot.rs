@@ -67,6 +67,17 @@ impl Snapshot for SqliteSnapshot {
         1
     }
 
+    async fn now(&self) -> Result<Option<i64>> {
+        let (session, cost) = (self.session.clone().lock_owned().await, self.cost.clone());
+        blocking::run(self.name.clone(), move || {
+            cost.statement();
+            let statement = "select cast((julianday('now') - 2440587.5) * 86400000 as integer) * 1000";
+            let now = session.connection.query_row(statement, [], |row| row.get(0));
+            now.map(Some).map_err(|e| session.error(e))
+        })
+        .await
+    }
+
     async fn cuts(&self, column: &str, n: usize) -> Result<Vec<Border>> {
         if n < 2 || !self.seekable.iter().any(|c| c == column) {
             return Ok(Vec::new());
