@@ -1,6 +1,7 @@
 //! The ranges that hold every difference: as small as they can be, and never too many.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::difference::Values;
 use super::tally::Side;
@@ -13,9 +14,9 @@ pub const MAX_RANGES: usize = 1000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct DamagedRange {
     /// The least differing key.
-    pub from: Values,
+    pub from: Arc<Values>,
     /// The greatest differing key.
-    pub to: Values,
+    pub to: Arc<Values>,
     /// Differing rows inside.
     pub rows: u64,
     /// How many of them only the source, or only the target has.
@@ -71,8 +72,14 @@ impl Ranges {
     }
 
     /// One more differing row, `gap` equal rows behind the last one; whether it begins a range of its own.
-    pub(super) fn add(&mut self, only: Option<Side>, key: &Values, border: Option<Border>, gap: u64) -> bool {
-        let key = key.clone();
+    pub(super) fn add(
+        &mut self,
+        only: Option<Side>,
+        key: &Arc<Values>,
+        border: Option<Border>,
+        gap: u64,
+    ) -> bool {
+        let key = Arc::clone(key);
         let only = [Side::Source, Side::Target].map(|side| u64::from(only == Some(side)));
         match self.list.last_mut() {
             Some(last) if gap == 0 => {
@@ -86,7 +93,7 @@ impl Ranges {
             _ => {
                 let span = border.map(|border| (border.clone(), border));
                 self.list.push(DamagedRange {
-                    from: key.clone(),
+                    from: Arc::clone(&key),
                     to: key,
                     rows: 1,
                     only,
@@ -113,7 +120,7 @@ impl Ranges {
         let mut is_one = false;
         if let (0, Some(last)) = (first.gap, self.list.last_mut()) {
             is_one = true;
-            last.to = first.to.clone();
+            last.to = Arc::clone(&first.to);
             last.rows += first.rows;
             last.width += first.width;
             last.add(first.only);
@@ -130,9 +137,9 @@ impl Ranges {
         self.join(MAX_RANGES);
     }
 
-    /// Joins the ranges with the smallest gaps once there are twice as many as may be shown.
+    /// Joins the ranges with the smallest gaps once there are far more than may be shown.
     fn bound(&mut self) {
-        if self.list.len() >= 2 * MAX_RANGES {
+        if self.list.len() >= 8 * MAX_RANGES {
             self.join(MAX_RANGES);
         }
     }

@@ -52,7 +52,7 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     };
     doc.insert("duplicate_keys".into(), json!({ "source": duplicates(0), "target": duplicates(1) }));
     let ranges: Vec<Value> = tally.map_or(Vec::new(), |t| {
-        t.ranges.iter().map(|r| json!({ "from": r.from, "to": r.to, "rows": r.rows })).collect()
+        t.ranges.iter().map(|r| json!({ "from": *r.from, "to": *r.to, "rows": r.rows })).collect()
     });
     doc.insert("ranges".into(), ranges.into());
     doc.insert("ranges_merged".into(), tally.is_some_and(|t| t.ranges.are_merged()).into());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, FixedSizeBinaryBuilder,
-    Float32Builder, Float64Builder, Int64Builder, StringBuilder, Time64MicrosecondBuilder,
+    Array, ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, FixedSizeBinaryBuilder,
+    Float32Builder, Float64Builder, Int64Builder, StringArray, StringBuilder, Time64MicrosecondBuilder,
     TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::SchemaRef;
@@ -143,7 +143,12 @@ impl Decoder {
     }
 
     fn batch(&mut self) -> Result<RecordBatch, Broken> {
-        let arrays: Vec<ArrayRef> = self.columns.iter_mut().map(Column::finish).collect();
+        let columns = self.columns.iter_mut().zip(self.schema.fields());
+        let arrays: Vec<ArrayRef> = columns
+            .map(|(column, field)| {
+                column.finish().map_err(|why| Broken { column: Some(field.name().clone()), why })
+            })
+            .collect::<Result<_, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         self.rows = 0;
         self.bytes = 0;
@@ -177,7 +182,8 @@ enum Column {
     Float64(Float64Builder),
     Decimal(Decimal128Builder, i8),
     DecimalText(StringBuilder),
-    Text(StringBuilder),
+    /// Checked to be UTF-8 when the batch is full: one long run of bytes is checked quicker than many short ones.
+    Text(BinaryBuilder),
     Bytes(BinaryBuilder),
     Date(Date32Builder),
     Time(Time64MicrosecondBuilder),
@@ -215,7 +221,7 @@ impl Column {
             | LogicalType::Array(_)
             | LogicalType::Enum
             | LogicalType::Set
-            | LogicalType::Other => Column::Text(StringBuilder::new()),
+            | LogicalType::Other => Column::Text(BinaryBuilder::new()),
         }
     }
 
@@ -232,8 +238,7 @@ impl Column {
             Column::Float64(b) => b.append_value(f64::from_be_bytes(fields::exactly(v)?)),
             Column::Decimal(b, scale) => b.append_value(fields::Numeric::read(v)?.at_scale(*scale)?),
             Column::DecimalText(b) => b.append_value(fields::Numeric::read(v)?.text()),
-            Column::Text(b) => b.append_value(fields::utf8(v)?),
-            Column::Bytes(b) => b.append_value(v),
+            Column::Text(b) | Column::Bytes(b) => b.append_value(v),
             Column::Date(b) => b.append_value(fields::date(v)?),
             Column::Time(b) => b.append_value(i64::from_be_bytes(fields::exactly(v)?)),
             Column::Timestamp(b) => b.append_value(fields::timestamp(v)?),
@@ -252,37 +257,57 @@ impl Column {
             Column::Float32(b) => b.append_null(),
             Column::Float64(b) => b.append_null(),
             Column::Decimal(b, _) => b.append_null(),
-            Column::Bytes(b) => b.append_null(),
+            Column::Text(b) | Column::Bytes(b) => b.append_null(),
             Column::Date(b) => b.append_null(),
             Column::Time(b) => b.append_null(),
             Column::Timestamp(b) => b.append_null(),
             Column::Uuid(b) => b.append_null(),
-            Column::DecimalText(b)
-            | Column::Text(b)
-            | Column::Interval(b)
-            | Column::Bits(b)
-            | Column::Inet(b) => b.append_null(),
+            Column::DecimalText(b) | Column::Interval(b) | Column::Bits(b) | Column::Inet(b) => {
+                b.append_null()
+            }
         }
     }
 
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Column::Bool(b) => Arc::new(b.finish()),
-            Column::Int(b) | Column::Oid(b) => Arc::new(b.finish()),
-            Column::Float32(b) => Arc::new(b.finish()),
-            Column::Float64(b) => Arc::new(b.finish()),
-            Column::Decimal(b, _) => Arc::new(b.finish()),
-            Column::Bytes(b) => Arc::new(b.finish()),
-            Column::Date(b) => Arc::new(b.finish()),
-            Column::Time(b) => Arc::new(b.finish()),
-            Column::Timestamp(b) => Arc::new(b.finish()),
-            Column::Uuid(b) => Arc::new(b.finish()),
-            Column::DecimalText(b)
-            | Column::Text(b)
-            | Column::Interval(b)
-            | Column::Bits(b)
-            | Column::Inet(b) => Arc::new(b.finish()),
+    /// The values so far; the next batch is expected to be as large.
+    fn finish(&mut self) -> Result<ArrayRef, &'static str> {
+        macro_rules! taken {
+            ($builder:expr, $type:ident) => {{
+                let array = $builder.finish();
+                *$builder = $type::with_capacity(array.len());
+                Arc::new(array)
+            }};
         }
+        macro_rules! taken_with_bytes {
+            ($builder:expr, $type:ident) => {{
+                let array = $builder.finish();
+                *$builder = $type::with_capacity(array.len(), array.value_data().len());
+                array
+            }};
+        }
+        Ok(match self {
+            Column::Bool(b) => taken!(b, BooleanBuilder),
+            Column::Int(b) | Column::Oid(b) => taken!(b, Int64Builder),
+            Column::Float32(b) => taken!(b, Float32Builder),
+            Column::Float64(b) => taken!(b, Float64Builder),
+            Column::Decimal(b, _) => {
+                let array = b.finish();
+                let kind = array.data_type().clone();
+                *b = Decimal128Builder::with_capacity(array.len()).with_data_type(kind);
+                Arc::new(array)
+            }
+            Column::Date(b) => taken!(b, Date32Builder),
+            Column::Time(b) => taken!(b, Time64MicrosecondBuilder),
+            Column::Timestamp(b) => taken!(b, TimestampMicrosecondBuilder),
+            Column::Uuid(b) => Arc::new(b.finish()),
+            Column::Bytes(b) => Arc::new(taken_with_bytes!(b, BinaryBuilder)),
+            Column::Text(b) => {
+                let texts = StringArray::try_from_binary(taken_with_bytes!(b, BinaryBuilder));
+                Arc::new(texts.map_err(|_| fields::NO_UTF8)?)
+            }
+            Column::DecimalText(b) | Column::Interval(b) | Column::Bits(b) | Column::Inet(b) => {
+                Arc::new(taken_with_bytes!(b, StringBuilder))
+            }
+        })
     }
 }
 
@@ -364,6 +389,8 @@ mod tests {
         let mut bytes = stream(&[(1, Some("\u{e4}"))]);
         let bad = bytes.len() - 3;
         bytes[bad] = 0xff;
-        assert_eq!(decoder().push(&bytes).unwrap_err().column.as_deref(), Some("name"));
+        let mut d = decoder();
+        d.push(&bytes).unwrap();
+        assert_eq!(d.finish().unwrap_err().column.as_deref(), Some("name"));
     }
 }

@@ -37,9 +37,8 @@ pub(super) fn integer(v: &[u8]) -> Field<i64> {
     })
 }
 
-pub(super) fn utf8(v: &[u8]) -> Field<&str> {
-    std::str::from_utf8(v).map_err(|_| "a text is not valid UTF-8 (the database's encoding is SQL_ASCII?)")
-}
+/// What is said of a text that is none.
+pub(super) const NO_UTF8: &str = "a text is not valid UTF-8 (the database's encoding is SQL_ASCII?)";
 
 /// Days since 1970-01-01, with drift's values for the infinities, which are PostgreSQL's own.
 pub(super) fn date(v: &[u8]) -> Field<i32> {
