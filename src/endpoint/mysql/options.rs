@@ -8,6 +8,11 @@ use url::Url;
 
 use crate::endpoint::{Error, ErrorKind, Result};
 
+/// Prepared statements that a session keeps. A statement is closed without an answer, and the driver leaves Nagle's
+/// algorithm on: what follows a close waits 40 ms for the server's delayed acknowledgement. The hundreds of small reads of
+/// a sample or a confirmation must not; the server allows 16,382 by default (`max_prepared_stmt_count`).
+const STATEMENTS: usize = 512;
+
 const KNOWN: &str = "ssl-mode, ssl-ca, ssl-cert, ssl-key and socket";
 
 /// What one source says; later sources fill the gaps of earlier ones.
@@ -51,7 +56,7 @@ pub(super) fn resolve(
         .timezone(String::from("+00:00"))
         .pipes_as_concat(false)
         .no_engine_substitution(false)
-        .statement_cache_capacity(0)
+        .statement_cache_capacity(STATEMENTS)
         .disable_statement_logging();
     if let Some(password) = pick(|s| s.password.clone()) {
         options = options.password(&password);

@@ -126,7 +126,7 @@ async fn batches(
     cost.statement();
     let doing = format!("reading {}", plan.label());
     let failed = |e: sqlx::Error| super::failure::while_reading(&connection, &doing, &e);
-    let mut rows = sqlx::query(sql::trusted(statement)).persistent(false).fetch(&mut session.connection);
+    let mut rows = sqlx::query(sql::trusted(statement)).fetch(&mut session.connection);
     let mut batch = Batch::new(plan, &connection);
     let mut checked = false;
     while let Some(row) = rows.try_next().await.map_err(failed)? {
