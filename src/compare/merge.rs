@@ -303,7 +303,8 @@ mod tests {
         let left: Vec<(i64, i64)> = (1..=10).map(|k| (k, 0)).collect();
         let right: Vec<(i64, i64)> = [1, 2, 5, 6, 7, 10].map(|k| (k, i64::from(k == 7))).into();
         let tally = run(&left, &right, 4);
-        let ranges: Vec<_> = tally.ranges.iter().map(|r| (r.from.clone(), r.to.clone(), r.rows)).collect();
+        let ranges: Vec<_> =
+            tally.ranges.iter().map(|r| ((*r.from).clone(), (*r.to).clone(), r.rows)).collect();
         assert_eq!(ranges, [(key("3"), key("4"), 2), (key("7"), key("9"), 3)]);
     }
 

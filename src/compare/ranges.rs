@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::difference::Values;
+use super::pattern::RUN;
 use super::tally::Side;
 use crate::endpoint::Border;
 
@@ -41,6 +42,52 @@ impl DamagedRange {
 pub struct Ranges {
     list: Vec<DamagedRange>,
     merged: bool,
+    missing: Missing,
+}
+
+/// Runs of rows that only the source has, next to each other, whatever differs before and behind them.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Missing {
+    /// The run that the part begins with, once it has ended: the part before may hold its start.
+    lead: Option<u64>,
+    /// The run that the part ends with.
+    current: u64,
+    /// Runs in between that are long enough, and their rows.
+    runs: u64,
+    rows: u64,
+}
+
+impl Missing {
+    fn end(&mut self) {
+        let length = std::mem::take(&mut self.current);
+        match self.lead {
+            None => self.lead = Some(length),
+            Some(_) if length >= RUN => {
+                self.runs += 1;
+                self.rows += length;
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn append(&mut self, other: Missing, is_next: bool) {
+        if !is_next {
+            self.end();
+        }
+        self.current += other.lead.unwrap_or(other.current);
+        if other.lead.is_some() {
+            self.end();
+            self.runs += other.runs;
+            self.rows += other.rows;
+            self.current = other.current;
+        }
+    }
+
+    /// How many runs there are, and how many rows in all.
+    fn total(&self) -> (u64, u64) {
+        let ends = [self.lead.unwrap_or(0), self.current].into_iter().filter(|length| *length >= RUN);
+        ends.fold((self.runs, self.rows), |(runs, rows), length| (runs + 1, rows + length))
+    }
 }
 
 impl Deref for Ranges {
@@ -55,6 +102,11 @@ impl Ranges {
     /// Whether ranges were joined to keep their number down.
     pub fn are_merged(&self) -> bool {
         self.merged
+    }
+
+    /// Runs of at least [`RUN`] rows that only the source has: how many, and how many rows in all.
+    pub(super) fn missing(&self) -> (u64, u64) {
+        self.missing.total()
     }
 
     /// Notes that equal rows may lie inside.
@@ -80,6 +132,10 @@ impl Ranges {
         gap: u64,
     ) -> bool {
         let key = Arc::clone(key);
+        if gap > 0 || only != Some(Side::Source) {
+            self.missing.end();
+        }
+        self.missing.current += u64::from(only == Some(Side::Source));
         let only = [Side::Source, Side::Target].map(|side| u64::from(only == Some(side)));
         match self.list.last_mut() {
             Some(last) if gap == 0 => {
@@ -117,6 +173,7 @@ impl Ranges {
         };
         first.gap += *gap;
         *gap = behind;
+        self.missing.append(other.missing, first.gap == 0);
         let mut is_one = false;
         if let (0, Some(last)) = (first.gap, self.list.last_mut()) {
             is_one = true;
@@ -172,5 +229,57 @@ impl Ranges {
         }
         self.list = joined;
         self.merged = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `=` equal, `-` only in the source, `+` only in the target, `~` changed.
+    fn ranges(rows: &str) -> (Ranges, u64) {
+        let (mut ranges, mut gap) = (Ranges::default(), 0);
+        let key = Arc::new(Values::new());
+        for row in rows.chars() {
+            let only = match row {
+                '=' => {
+                    gap += 1;
+                    continue;
+                }
+                '-' => Some(Side::Source),
+                '+' => Some(Side::Target),
+                _ => None,
+            };
+            ranges.add(only, &key, None, std::mem::take(&mut gap));
+        }
+        (ranges, gap)
+    }
+
+    #[test]
+    fn runs_of_missing_rows_are_found_among_others_and_across_parts() {
+        for (rows, expected) in [
+            ("", (0, 0)),
+            ("--", (0, 0)),
+            ("---", (1, 3)),
+            ("=---=", (1, 3)),
+            ("--=-", (0, 0)),
+            ("~---~----+", (2, 7)),
+            ("+~--~---", (1, 3)),
+            ("---=---", (2, 6)),
+            ("-----~=~---=--", (2, 8)),
+        ] {
+            assert_eq!(ranges(rows).0.missing(), expected, "{rows}");
+            for first in 0..=rows.len() {
+                for second in first..=rows.len() {
+                    let (mut all, mut gap) = ranges(&rows[..first]);
+                    for part in [&rows[first..second], &rows[second..]] {
+                        let (other, behind) = ranges(part);
+                        all.append(other, &mut gap, behind);
+                    }
+                    assert_eq!(all.missing(), expected, "{rows} cut at {first} and {second}");
+                    assert_eq!(all.len(), ranges(rows).0.len(), "{rows} cut at {first} and {second}");
+                }
+            }
+        }
     }
 }

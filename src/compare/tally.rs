@@ -10,9 +10,9 @@ use super::confirm::{Known, Standing, Suspects, image, key_of};
 use super::cutoff::Age;
 use super::difference::{Difference, DifferenceKind, DuplicateKey, Values};
 use super::digest::RangeDigest;
-use super::pattern::{Guesses, Pattern, RUN};
+use super::pattern::{Guesses, Pattern};
 use super::place::{Spot, Spread, Whole};
-use super::ranges::{DamagedRange, Ranges};
+use super::ranges::Ranges;
 use super::records::{Differing, Records, Wanted};
 use super::request::Mask;
 use super::rows::Rows;
@@ -230,8 +230,6 @@ impl Tally {
             guess: Some(found.guess),
         });
         let mut patterns: Vec<Pattern> = of_columns.collect();
-        let missing: Vec<&DamagedRange> =
-            self.ranges.iter().filter(|r| r.rows >= RUN && r.only[0] == r.rows).collect();
         let mut whole = |pattern, detail, rows, side: Side| {
             // What is known of all rows that one side lacks says nothing about some of them.
             let all = [self.only_in_source, self.only_in_target][side as usize];
@@ -239,12 +237,13 @@ impl Tally {
             let places = places(spread, rows, None);
             patterns.push(Pattern { column: None, pattern, detail, rows, places, guess: None });
         };
-        if !missing.is_empty() {
-            let detail = match missing.as_slice() {
-                [_] => "one run of rows that only the source has".to_string(),
-                several => format!("{} runs of rows that only the source has", several.len()),
+        let (runs, missing) = self.ranges.missing();
+        if runs > 0 {
+            let detail = match runs {
+                1 => "one run of rows that only the source has".to_string(),
+                several => format!("{several} runs of rows that only the source has"),
             };
-            whole("missing_range", detail, missing.iter().map(|r| r.rows).sum(), Side::Source);
+            whole("missing_range", detail, missing, Side::Source);
         }
         if self.only_in_target > 0 {
             let detail = "rows that only the target has".to_string();

@@ -9,9 +9,8 @@ use crate::support::database::{MySql, Postgres, Sqlite};
 use crate::support::drift::Drift;
 use crate::support::twin::{Datum, Kind, Twin, kind};
 
-/// Rows whose columns are damaged; behind them some are lost.
+/// Rows whose columns are damaged, and among which some are lost.
 const ROWS: i64 = 600;
-const LOST: std::ops::Range<i64> = 700..760;
 const SURPLUS: i64 = 1000;
 /// Rows of each fault, about: enough that chance names nothing.
 const SHARE: u64 = 8;
@@ -262,9 +261,16 @@ struct Planted {
 fn plant(seed: u64, columns: u16, swap: bool, runs: i64, surplus: i64) -> Planted {
     let kinds = kinds();
     let row = |id: i64| (0..kinds.len()).map(|column| value(seed, column, id)).collect::<Vec<_>>();
-    let mut source: Vec<(i64, Vec<Datum>)> = (0..ROWS).chain(LOST).map(|id| (id, row(id))).collect();
+    let mut source: Vec<(i64, Vec<Datum>)> = (0..ROWS).map(|id| (id, row(id))).collect();
     let mut target = source.clone();
     let mut named = Vec::new();
+    let lost: Vec<std::ops::Range<i64>> = (0..runs)
+        .map(|run| {
+            let start = 100 + run * 200;
+            start..start + 3 + (lot(seed, 97, 0, run) % 15) as i64
+        })
+        .collect();
+    let is_lost = |id: i64| lost.iter().any(|run| run.contains(&id));
     for column in (0..kinds.len()).filter(|column| columns >> column & 1 == 1) {
         for slot in 0..4 {
             let pick = lot(seed, 100 + slot as u64, column as u64, 0);
@@ -275,7 +281,8 @@ fn plant(seed: u64, columns: u16, swap: bool, runs: i64, surplus: i64) -> Plante
             let mut rows = 0;
             for at in 0..ROWS as usize {
                 // Each row belongs to one slot of a column at most, and the last to a swap.
-                if lot(seed, 99, column as u64, at as i64) % (SHARE * 5) / 2 != slot as u64 * 2 {
+                let belongs = lot(seed, 99, column as u64, at as i64) % (SHARE * 5) / 2 == slot as u64 * 2;
+                if !belongs || is_lost(at as i64) {
                     continue;
                 }
                 // What is cut and what is rounded differ in every second row for sure.
@@ -300,6 +307,7 @@ fn plant(seed: u64, columns: u16, swap: bool, runs: i64, surplus: i64) -> Plante
             let untouched = source[at].1[7] == first && source[at].1[8] == last;
             if lot(seed, 98, 0, at as i64).is_multiple_of(SHARE * 3)
                 && untouched
+                && !is_lost(at as i64)
                 && first != last
                 && !first.text().is_empty()
                 && !last.text().is_empty()
@@ -312,19 +320,14 @@ fn plant(seed: u64, columns: u16, swap: bool, runs: i64, surplus: i64) -> Plante
             named.push(("first".into(), "swapped".into(), "with last".into(), rows));
         }
     }
-    let mut lost = 0;
-    for run in 0..runs {
-        let start = LOST.start + 1 + run * 20;
-        let length = 3 + (lot(seed, 97, 0, run) % 15) as i64;
-        target.retain(|(id, _)| !(start..start + length).contains(id));
-        lost += length as u64;
-    }
+    target.retain(|(id, _)| !is_lost(*id));
+    let kept = target.len();
     if runs > 0 {
         let detail = match runs {
             1 => "one run of rows that only the source has".to_string(),
             several => format!("{several} runs of rows that only the source has"),
         };
-        named.push((String::new(), "missing_range".into(), detail, lost));
+        named.push((String::new(), "missing_range".into(), detail, (ROWS as usize - kept) as u64));
     }
     target.extend((SURPLUS..SURPLUS + surplus).map(|id| (id, row(id))));
     if surplus > 0 {
