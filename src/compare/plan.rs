@@ -67,6 +67,7 @@ pub(crate) fn plan(
         key: Vec::new(),
         values: Vec::new(),
         impossible_dates_as_null: request.impossible_dates_as_null,
+        hash: request.hash,
     };
     let mut not_compared = Vec::new();
     for (s, t) in &pairing.shared {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::confirm::Confirm;
 use super::cutoff::Cutoff;
 use super::sample::Sample;
+use crate::value::hash::Hash;
 use crate::value::recipe::{Normalize, Tolerance};
 
 /// By which columns rows are paired.
@@ -54,6 +55,8 @@ pub struct CompareRequest {
     pub tolerance: Vec<(String, Tolerance)>,
     /// Whether MySQL's impossible dates count as NULL.
     pub impossible_dates_as_null: bool,
+    /// Which hash says that two rows are equal.
+    pub hash: Hash,
     /// How many differences are listed; all are counted.
     pub limit: usize,
     /// End the run after this many differences.
@@ -97,6 +100,7 @@ impl Default for CompareRequest {
             normalize: Vec::new(),
             tolerance: Vec::new(),
             impossible_dates_as_null: false,
+            hash: Hash::default(),
             limit: 1000,
             stop_after: None,
             deadline: None,

@@ -41,7 +41,7 @@ impl Rows {
         let (key_columns, values) = columns.split_at(recipe.key.len());
         let chained = |mut hashes: Vec<u64>| {
             for (rule, column) in recipe.values.iter().zip(values) {
-                hash::chain(&mut hashes, column, rule.coarse);
+                hash::chain(recipe.hash, &mut hashes, column, rule.coarse);
             }
             hashes
         };

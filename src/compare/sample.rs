@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::rows::Rows;
 use crate::endpoint::{Border, Result, Scope, Snapshot};
+use crate::value::hash::{Hash, crc32};
 use crate::value::recipe::Recipe;
 
 /// Cells that are drawn, at most: each is a statement on both sides.
@@ -96,6 +97,7 @@ impl Bound {
 /// Rows by the hash of their key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Threshold {
+    kind: Hash,
     seed: u64,
     /// The greatest hash inside.
     most: u64,
@@ -103,7 +105,10 @@ pub(crate) struct Threshold {
 
 impl Threshold {
     fn hash(&self, rows: &Rows, row: usize) -> u64 {
-        xxh3_64_with_seed(rows.key(row), self.seed)
+        match self.kind {
+            Hash::Native => xxh3_64_with_seed(rows.key(row), self.seed),
+            Hash::Crc32 => crc32(rows.key(row), self.seed) << 32,
+        }
     }
 
     /// Which rows are inside.
@@ -167,18 +172,21 @@ pub(crate) async fn draw(
     }
     let Size::Rows(rows) = sample.size else {
         let most = (share * u64::MAX as f64) as u64;
-        let threshold = cells.is_none().then_some(Threshold { seed: sample.seed, most });
+        let threshold = cells.is_none().then_some(Threshold { kind: recipe.hash, seed: sample.seed, most });
         return Ok(Draw { cells, threshold });
     };
     // A number is kept to the row: by the hashes of so many keys of the source.
     if let (Some(drawn), Some([column, _])) = (&cells, columns) {
         let scopes = Draw::scopes(drawn, column);
         if let Some(most) = nth_hash(source, recipe, &scopes, rows, sample.seed).await? {
-            return Ok(Draw { threshold: Some(Threshold { seed: sample.seed, most }), cells });
+            return Ok(Draw {
+                threshold: Some(Threshold { kind: recipe.hash, seed: sample.seed, most }),
+                cells,
+            });
         }
     }
     let most = nth_hash(source, recipe, &[Scope::Whole], rows, sample.seed).await?;
-    let threshold = most.map(|most| Threshold { seed: sample.seed, most });
+    let threshold = most.map(|most| Threshold { kind: recipe.hash, seed: sample.seed, most });
     Ok(Draw { cells: None, threshold })
 }
 
@@ -190,7 +198,7 @@ async fn nth_hash(
     rows: u64,
     seed: u64,
 ) -> Result<Option<u64>> {
-    let all = Threshold { seed, most: u64::MAX };
+    let all = Threshold { kind: recipe.hash, seed, most: u64::MAX };
     let mut least = BinaryHeap::new();
     let mut beyond = false;
     for scope in scopes {

@@ -24,7 +24,12 @@ pub(crate) fn int_rule(name: &str) -> ColumnRule {
 
 /// A key `k` and a value `v`.
 pub(crate) fn int_recipe() -> Recipe {
-    Recipe { key: vec![int_rule("k")], values: vec![int_rule("v")], impossible_dates_as_null: false }
+    Recipe {
+        key: vec![int_rule("k")],
+        values: vec![int_rule("v")],
+        impossible_dates_as_null: false,
+        hash: Default::default(),
+    }
 }
 
 pub(crate) fn int_rows(recipe: &Recipe, keys: &[i64], values: &[i64]) -> Rows {

@@ -6,6 +6,7 @@ use crate::compare::{
     CONFIDENCE, CompareOutcome, DuplicateKey, NotCompared, Pattern, Place, Population, Sampled, Tally,
 };
 use crate::schema::{Finding, FindingKind, Severity};
+use crate::value::hash::Hash;
 use crate::value::recipe::VERSION;
 
 /// The version of the document.
@@ -65,7 +66,7 @@ pub fn compare(outcome: &CompareOutcome) -> Value {
     });
     doc.insert(
         "equality".into(),
-        json!({ "digest_version": VERSION, "hash_bits": 64, "lost_by_normalization": lossy }),
+        json!({ "digest_version": VERSION, "hash_bits": recipe.map_or(Hash::default(), |r| r.hash).bits(), "lost_by_normalization": lossy }),
     );
     doc.insert(
         "plan".into(),

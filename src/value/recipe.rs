@@ -2,6 +2,7 @@
 //!
 //! This table is the only place where normalisation is decided; [`crate::value::canon`] carries it out.
 
+use super::hash::Hash;
 use super::shape::{ColumnShape, Engine, LogicalType};
 
 /// The version of the rules and of the canonical forms; part of every stored digest.
@@ -137,6 +138,8 @@ pub struct Recipe {
     pub values: Vec<ColumnRule>,
     /// Whether MySQL's impossible dates count as NULL.
     pub impossible_dates_as_null: bool,
+    /// Which hash says that two rows are equal.
+    pub hash: Hash,
 }
 
 /// Why two types have no common form, and what to do.

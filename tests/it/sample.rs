@@ -170,3 +170,25 @@ fn a_sample_obeys_the_filter() {
     assert_eq!(keys(&report), keys(&draw("7")));
     assert_ne!(keys(&report), keys(&draw("8")));
 }
+
+#[test]
+fn a_short_hash_compares_and_draws_and_says_what_it_can_miss() {
+    let (source, target) = pair();
+    target.execute("update t set v = v + 1 where id = 777");
+    let (s, t) = (format!("{}#t", source.url()), format!("{}#t", target.url()));
+    let (code, report) = ask(&s, &t, &["--hash", "crc32"]);
+    assert_eq!(
+        (code, &report["equality"]["hash_bits"], &report["rows"]["changed"]),
+        (1, &32.into(), &1.into())
+    );
+    assert_eq!(report["differences"][0]["key"]["id"], "777");
+    // By a key that does not come in order, rows are drawn by the same hash.
+    let draw =
+        |seed: &str| ask(&s, &t, &["--hash", "crc32", "-k", "name", "--sample", "500", "--seed", seed]).1;
+    let report = draw("1");
+    assert_eq!((number(&report["source"]["rows"]), number(&report["target"]["rows"])), (500, 500));
+    let explained = Drift::compare(&s, &t).args(["--hash", "crc32", "--explain"]).run();
+    assert!(explained.stdout.contains("1 in 4,294,967,296"), "{explained}");
+    let refused = Drift::compare(&s, &t).args(["--hash", "crc32", "-k", "none"]).run();
+    assert!(refused.code == 2 && refused.stderr.contains("--key none"), "{refused}");
+}
