@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
-use super::{CsvArgs, Exit, Global, Output, endpoint, exit_of, print, print_json, print_report, progress};
+use super::{
+    CsvArgs, Exit, Global, Output, endpoint, exit_of, print, print_human, print_json, print_report, progress,
+};
 use crate::compare::{self, CompareOutcome, CompareRequest, Confirm, Control, Endpoints, KeyChoice, Verdict};
 use crate::config::units;
 use crate::endpoint::{Error, ErrorKind};
 use crate::report::file::Pending;
 use crate::report::{diff, html, human, json, junit, markdown, repair};
+use crate::value::hash::Hash;
 use crate::value::recipe::{Normalize, Tolerance};
 
 /// More ranges at once than this burden a server for little gain.
@@ -90,6 +93,9 @@ pub(super) struct CompareArgs {
     /// Which rows a sample draws; the same seed draws the same
     #[arg(long, value_name = "N", default_value_t = 1, env = "DRIFT_SEED")]
     seed: u64,
+    /// The hash by which rows are compared and drawn: 64 bits, or crc32, whose 32 bits miss a change now and then
+    #[arg(long, value_enum, default_value = "native", env = "DRIFT_HASH")]
+    hash: Hashing,
     /// How row values appear in the result: as they are, as ***, or as a hash that equal values share
     #[arg(long, value_enum, default_value = "none", env = "DRIFT_MASK")]
     mask: Masking,
@@ -130,6 +136,12 @@ pub(super) struct CompareArgs {
 enum ImpossibleDates {
     Keep,
     Null,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Hashing {
+    Native,
+    Crc32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -193,6 +205,11 @@ impl CompareArgs {
         if self.threads == Some(0) {
             return Err(Error::new(ErrorKind::Usage, "--threads must be at least 1"));
         }
+        if self.hash == Hashing::Crc32 && key == KeyChoice::Keyless {
+            let message =
+                "--hash crc32 does not go with --key none: without a key, 32 bits cannot tell rows apart";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
         let cutoff = match (self.consistency, &self.updated_at) {
             (Consistency::Cutoff, Some(column)) => {
                 let min_age = self.min_age.unwrap_or(MIN_AGE);
@@ -229,6 +246,10 @@ impl CompareArgs {
             confirm: (self.consistency == Consistency::Confirm)
                 .then_some(Confirm { rounds: self.confirm_rounds, wait: self.confirm_wait }),
             cutoff,
+            hash: match self.hash {
+                Hashing::Native => Hash::Native,
+                Hashing::Crc32 => Hash::Crc32,
+            },
             sample: self.sample.map(|size| compare::Sample { size, seed: self.seed }),
             mask: match self.mask {
                 Masking::None => compare::Mask::None,
@@ -370,7 +391,7 @@ fn report(global: &Global, outcome: &CompareOutcome) -> Exit {
         Output::Json | Output::Jsonl => print_json(global, &json::compare(outcome)),
         Output::Markdown => print_report(global, &markdown::compare(outcome)),
         Output::Junit => print(&junit::compare(&[outcome])),
-        Output::Human => print_report(global, &human::compare(outcome, global.style())),
+        Output::Human => print_human(global, &human::compare(outcome, global.style())),
     }
     exit_for(outcome.verdict())
 }

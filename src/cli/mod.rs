@@ -16,7 +16,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::config::address::{Address, CsvOptions, Parsed};
 use crate::endpoint::{self, Endpoint, Error, ErrorKind};
-use crate::report::human::Style;
+use crate::report::human::{self, Style};
 
 /// What a command ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +193,15 @@ impl Global {
 fn print(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints a report for people like [`print_report`], made to fit their terminal.
+fn print_human(global: &Global, text: &str) {
+    let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    match width {
+        Some(width) => print_report(global, &human::fitted(text, width)),
+        None => print_report(global, text),
+    }
 }
 
 /// Prints the whole report, or its first line.

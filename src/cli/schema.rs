@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CsvArgs, Exit, Global, endpoint, exit_of, print_json, print_report};
+use super::{CsvArgs, Exit, Global, endpoint, exit_of, print_human, print_json};
 use crate::compare::{CompareOutcome, CompareRequest, Endpoints, compare_schemas};
 use crate::endpoint::ErrorKind;
 use crate::report::{human, json};
@@ -56,6 +56,6 @@ fn print_schema(global: &Global, outcome: &CompareOutcome) {
     if global.writes_json() {
         print_json(global, &json::schema(outcome));
     } else {
-        print_report(global, &human::schema(outcome, global.style()));
+        print_human(global, &human::schema(outcome, global.style()));
     }
 }

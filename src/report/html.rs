@@ -195,7 +195,11 @@ fn common(out: &mut String, patterns: &[Pattern]) {
     if patterns.is_empty() {
         return;
     }
-    out.push_str("<h2>What they have in common</h2>\n<div class=\"wide\"><table>\n<tr><th>column</th><th>pattern</th><th></th><th class=\"n\">rows</th><th>all of them</th></tr>\n");
+    let all = if patterns.iter().any(|p| !p.places.is_empty()) { "all of them" } else { "" };
+    let _ = writeln!(
+        out,
+        "<h2>What they have in common</h2>\n<div class=\"wide\"><table>\n<tr><th>column</th><th>pattern</th><th></th><th class=\"n\">rows</th><th>{all}</th></tr>"
+    );
     for p in patterns.iter().take(LISTED) {
         let places: Vec<String> = p.places.iter().map(|p| escaped(&shortened(&place(p), VALUE))).collect();
         let _ = writeln!(

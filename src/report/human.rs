@@ -14,6 +14,10 @@ use crate::schema::Finding;
 /// How many differences, ranges and duplicate keys the text shows; JSON holds all that were listed.
 const SHOWN: usize = 20;
 
+/// How much further in a line goes on that is broken for a terminal, and the narrowest one for which it is.
+const FURTHER_IN: usize = 6;
+const NARROWEST: usize = 40;
+
 /// Colours, or none.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
@@ -37,6 +41,27 @@ impl Style {
     fn mark(self, text: &str) -> String {
         self.paint("1;31", text)
     }
+}
+
+/// The text for a terminal of this width: a longer line goes on below, further in.
+pub fn fitted(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = " ".repeat(line.len() - line.trim_start().len() + FURTHER_IN);
+        if width < NARROWEST || textwrap::core::display_width(line) <= width {
+            out.push_str(line);
+        } else {
+            let options = textwrap::Options::new(width)
+                .subsequent_indent(&indent)
+                .break_words(false)
+                .word_separator(textwrap::WordSeparator::AsciiSpace)
+                .word_splitter(textwrap::WordSplitter::NoHyphenation)
+                .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+            out.push_str(&textwrap::fill(line, options));
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// The whole report of a comparison.
@@ -326,6 +351,9 @@ pub fn explain(e: &Explanation, style: Style) -> String {
             let _ = writeln!(out, "  {statement}");
         }
     }
+    if let Some(risk) = e.recipe.hash.risk() {
+        let _ = writeln!(out, "\n  {risk}");
+    }
     heading(&mut out, "columns", style);
     for (rule, (source, target)) in e.recipe.key.iter().chain(&e.recipe.values).zip(&e.engine_types) {
         let note = rule.note.as_deref().map_or(String::new(), |n| format!(" ({n})"));
@@ -344,4 +372,24 @@ pub fn explain(e: &Explanation, style: Style) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_go_on_further_in() {
+        let row = "  - id=1  only in source  name=\"Ada Berg\" city=\"Köln\" state=\"open\"";
+        assert_eq!(fitted(&format!("{row}\nshort\n"), 80), format!("{row}\nshort\n"));
+        let narrow = fitted(row, 44);
+        assert_eq!(
+            narrow,
+            "  - id=1  only in source  name=\"Ada Berg\"\n        city=\"Köln\" state=\"open\"\n"
+        );
+        let style = Style { color: true };
+        let painted = format!("  ~ {}", style.mark("x".repeat(38).as_str()));
+        assert_eq!(fitted(&painted, 44).lines().count(), 1);
+        assert_eq!(fitted(row, 10).lines().count(), 1);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use glob::Pattern;
 
 use super::{CompareArgs, compared, exit_for};
-use crate::cli::{Exit, Global, Output, exit_of, parsed, print, print_json, print_report};
+use crate::cli::{Exit, Global, Output, exit_of, parsed, print, print_human, print_json, print_report};
 use crate::compare::{CompareOutcome, CompareRequest, Endpoints};
 use crate::config::address::{Address, CsvOptions};
 use crate::endpoint::{self, Error, ErrorKind, Sibling};
@@ -150,7 +150,7 @@ fn report(global: &Global, tables: &Tables) {
             let outcomes: Vec<&CompareOutcome> = tables.compared.iter().map(|(_, outcome)| outcome).collect();
             print(&junit::compare(&outcomes));
         }
-        Output::Human => print_report(global, &tables.human(global.style())),
+        Output::Human => print_human(global, &tables.human(global.style())),
     }
 }
 
