@@ -11,7 +11,7 @@ use crate::endpoint::{Error, ErrorKind, Result};
 /// Prepared statements that a session keeps. A statement is closed without an answer, and the driver leaves Nagle's
 /// algorithm on: what follows a close waits 40 ms for the server's delayed acknowledgement. The hundreds of small reads of
 /// a sample or a confirmation must not; the server allows 16,382 by default (`max_prepared_stmt_count`).
-const STATEMENTS: usize = 512;
+const STATEMENTS: usize = 2048;
 
 const KNOWN: &str = "ssl-mode, ssl-ca, ssl-cert, ssl-key and socket";
 
