@@ -203,12 +203,12 @@ impl CompareArgs {
             columns => KeyChoice::Columns(columns.to_vec()),
         };
         if self.threads == Some(0) {
-            return Err(Error::new(ErrorKind::Usage, "--threads must be at least 1"));
+            return Err(Error::usage("--threads must be at least 1"));
         }
         if self.hash == Hashing::Crc32 && key == KeyChoice::Keyless {
             let message =
                 "--hash crc32 does not go with --key none: without a key, 32 bits cannot tell rows apart";
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::usage(message));
         }
         let cutoff = match (self.consistency, &self.updated_at) {
             (Consistency::Cutoff, Some(column)) => {
@@ -217,12 +217,12 @@ impl CompareArgs {
             }
             (Consistency::Cutoff, None) => {
                 let message = "--consistency cutoff needs --updated-at COL, the column that tells when a row was last written";
-                return Err(Error::new(ErrorKind::Usage, message));
+                return Err(Error::usage(message));
             }
             (_, None) if self.min_age.is_none() => None,
             _ => {
                 let message = "--updated-at and --min-age belong to --consistency cutoff";
-                return Err(Error::new(ErrorKind::Usage, message));
+                return Err(Error::usage(message));
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -274,8 +274,7 @@ struct Files {
 
 impl Files {
     fn create(args: &CompareArgs) -> Result<Files, Error> {
-        let usage =
-            |flag: &'static str| move |why: String| Error::new(ErrorKind::Usage, format!("{flag}: {why}"));
+        let usage = |flag: &'static str| move |why: String| Error::usage(format!("{flag}: {why}"));
         let create = |flag, path: &PathBuf| Pending::create(path).map_err(usage(flag));
         let diff = match &args.diff {
             Some(path) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::plan::Plan;
 use super::rows::Rows;
 use super::tally::Side;
-use crate::endpoint::{Error, ErrorKind, Snapshot};
+use crate::endpoint::{Error, Snapshot};
 use crate::value::recipe::{Common, Recipe};
 use crate::value::same::ticks;
 
@@ -49,7 +49,7 @@ impl Age {
             }
         }
         let now = now.ok_or_else(|| {
-            usage(format!(
+            Error::usage(format!(
                 "--consistency cutoff: neither {} nor {} has a clock; files need no cutoff",
                 names[Side::Source as usize],
                 names[Side::Target as usize]
@@ -80,19 +80,15 @@ fn place(cutoff: &Cutoff, recipe: &Recipe) -> Result<(usize, bool), Error> {
     match found {
         Some((at, rule)) => match rule.common {
             Common::Timestamp { nanos, .. } => Ok((at, nanos)),
-            _ => Err(usage(format!(
+            _ => Err(Error::usage(format!(
                 "--updated-at {}: this column is compared as {}; the time of a change needs a timestamp",
                 cutoff.column,
                 rule.compared_as()
             ))),
         },
-        None => Err(usage(format!(
+        None => Err(Error::usage(format!(
             "--updated-at {}: there is no such column among those that are compared; name one that both sides have",
             cutoff.column
         ))),
     }
-}
-
-fn usage(message: String) -> Error {
-    Error::new(ErrorKind::Usage, message)
 }

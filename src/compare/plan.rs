@@ -47,10 +47,6 @@ impl Plan {
     }
 }
 
-fn usage(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Usage, message)
-}
-
 /// Makes the plan. Errors are about what the user asked for.
 pub(crate) fn plan(
     source: &TableShape,
@@ -100,10 +96,12 @@ pub(crate) fn plan(
     for (s, t) in &key {
         let (Some(a), Some(b)) = (source.column(s), target.column(t)) else { continue };
         let mut rule = ColumnRule::between(a, source.engine, b, target.engine)
-            .map_err(|why| usage(format!("the key column {s:?} cannot be paired: {}", why.0)))?;
+            .map_err(|why| Error::usage(format!("the key column {s:?} cannot be paired: {}", why.0)))?;
         apply_wishes(&mut rule, request)?;
         if rule.tolerance.is_some() {
-            return Err(usage(format!("--tolerance: {s:?} is a key column, and keys are paired exactly")));
+            return Err(Error::usage(format!(
+                "--tolerance: {s:?} is a key column, and keys are paired exactly"
+            )));
         }
         if rule.coarse.take().is_some() {
             rule.add_note("but as a key it is paired exactly");
@@ -213,7 +211,7 @@ fn check_names(
     request: &CompareRequest,
 ) -> Result<(), Error> {
     let unknown = |flag: &str, column: &str, shape: &TableShape, name: &str| {
-        usage(format!("{flag}: {name} has no column {column:?}; it has {}", names_of(shape)))
+        Error::usage(format!("{flag}: {name} has no column {column:?}; it has {}", names_of(shape)))
     };
     for (s, t) in &request.map {
         if source.column(s).is_none() {
@@ -232,8 +230,10 @@ fn check_names(
     for column in request.columns.iter().flatten() {
         anywhere("--columns", column)?;
     }
-    for column in request.exclude.iter().filter(|_| !request.exclude_any) {
-        anywhere("--exclude", column)?;
+    if !request.exclude_any {
+        for column in &request.exclude {
+            anywhere("--exclude", column)?;
+        }
     }
     for (column, _) in &request.normalize {
         anywhere("--normalize", column)?;
@@ -261,7 +261,7 @@ fn choose_key(
                 paired(s).or_else(|| pairing.shared.iter().find(|(_, t)| t == s).cloned()).ok_or_else(|| {
                     let (shape, name) =
                         if source.column(s).is_none() { (source, names[0]) } else { (target, names[1]) };
-                    usage(format!("--key: {name} has no column {s:?}; it has {}", names_of(shape)))
+                    Error::usage(format!("--key: {name} has no column {s:?}; it has {}", names_of(shape)))
                 })
             })
             .collect(),
@@ -277,7 +277,7 @@ fn choose_key(
                         _ => false,
                     };
                     from_source.filter(|_| same).ok_or_else(|| {
-                        usage(format!(
+                        Error::usage(format!(
                             "the primary keys differ: {} has ({}), {} has ({}); choose one with --key",
                             names[0],
                             source.primary_key.join(", "),
@@ -295,7 +295,7 @@ fn choose_key(
 }
 
 fn missing_part(name: &str, key: &[String]) -> Error {
-    usage(format!(
+    Error::usage(format!(
         "{name} lacks a column of the other side's primary key ({}); choose one with --key",
         key.join(", ")
     ))
@@ -314,7 +314,7 @@ fn no_key(source: &TableShape, target: &TableShape, names: [&str; 2]) -> Error {
     } else {
         format!("unique candidates: {}; choose one with --key, or --key none", candidates.join("; "))
     };
-    usage(format!("neither {} nor {} has a primary key; {hint}", names[0], names[1]))
+    Error::usage(format!("neither {} nor {} has a primary key; {hint}", names[0], names[1]))
 }
 
 fn apply_wishes(rule: &mut ColumnRule, request: &CompareRequest) -> Result<(), Error> {
@@ -323,7 +323,7 @@ fn apply_wishes(rule: &mut ColumnRule, request: &CompareRequest) -> Result<(), E
     let tolerance = request.tolerance.iter().rfind(|(c, _)| mine(c)).map(|(_, t)| *t);
     if !wishes.is_empty() {
         if rule.common != Common::Text {
-            return Err(usage(format!(
+            return Err(Error::usage(format!(
                 "--normalize: column {:?} is compared as {}; only text can be normalized",
                 rule.name,
                 rule.compared_as()
@@ -349,7 +349,7 @@ fn apply_wishes(rule: &mut ColumnRule, request: &CompareRequest) -> Result<(), E
             ),
         };
         if !fits {
-            return Err(usage(format!(
+            return Err(Error::usage(format!(
                 "--tolerance: column {:?} is compared as {}, which this tolerance does not fit (numbers take 0.01 or 1%, times take 2s)",
                 rule.name,
                 rule.compared_as()

@@ -20,20 +20,21 @@ pub struct DamagedRange {
     pub to: Arc<Values>,
     /// Differing rows inside.
     pub rows: u64,
-    /// How many of them only the source, or only the target has.
-    pub(crate) only: [u64; 2],
     /// The leading key column's values at both ends, where it can be cut into ranges.
     pub(crate) span: Option<(Border, Border)>,
     /// Equal rows between the range before and this one.
-    pub(super) gap: u64,
+    gap: u64,
     /// All rows from `from` to `to`; more than `rows` only where ranges were joined.
     width: u64,
 }
 
 impl DamagedRange {
-    fn add(&mut self, only: [u64; 2]) {
-        self.only[0] += only[0];
-        self.only[1] += only[1];
+    /// Goes on to the end of the range behind it.
+    fn join(&mut self, next: DamagedRange) {
+        self.to = next.to;
+        self.rows += next.rows;
+        self.width += next.gap + next.width;
+        self.span = self.span.take().zip(next.span).map(|((from, _), (_, to))| (from, to));
     }
 }
 
@@ -115,7 +116,7 @@ impl Ranges {
     }
 
     /// For each range, how many rows of the table lie before it in key order, and how many it spans.
-    pub(super) fn places(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> {
         self.list.iter().scan(0, |end, range| {
             let start = *end + range.gap;
             *end = start + range.width;
@@ -131,32 +132,20 @@ impl Ranges {
         border: Option<Border>,
         gap: u64,
     ) -> bool {
-        let key = Arc::clone(key);
-        if gap > 0 || only != Some(Side::Source) {
+        let is_missing = only == Some(Side::Source);
+        if gap > 0 || !is_missing {
             self.missing.end();
         }
-        self.missing.current += u64::from(only == Some(Side::Source));
-        let only = [Side::Source, Side::Target].map(|side| u64::from(only == Some(side)));
+        self.missing.current += u64::from(is_missing);
+        let span = border.map(|border| (border.clone(), border));
+        let row = DamagedRange { from: Arc::clone(key), to: Arc::clone(key), rows: 1, span, gap, width: 1 };
         match self.list.last_mut() {
             Some(last) if gap == 0 => {
-                last.to = key;
-                last.rows += 1;
-                last.width += 1;
-                last.add(only);
-                last.span = last.span.take().zip(border).map(|((from, _), to)| (from, to));
+                last.join(row);
                 false
             }
             _ => {
-                let span = border.map(|border| (border.clone(), border));
-                self.list.push(DamagedRange {
-                    from: Arc::clone(&key),
-                    to: key,
-                    rows: 1,
-                    only,
-                    span,
-                    gap,
-                    width: 1,
-                });
+                self.list.push(row);
                 self.bound();
                 true
             }
@@ -173,20 +162,19 @@ impl Ranges {
         };
         first.gap += *gap;
         *gap = behind;
-        self.missing.append(other.missing, first.gap == 0);
-        let mut is_one = false;
-        if let (0, Some(last)) = (first.gap, self.list.last_mut()) {
-            is_one = true;
-            last.to = Arc::clone(&first.to);
-            last.rows += first.rows;
-            last.width += first.width;
-            last.add(first.only);
-            last.span = last.span.take().zip(first.span.clone()).map(|((from, _), (_, to))| (from, to));
-            other.list.remove(0);
-        }
-        self.list.extend(other.list);
+        let is_next = first.gap == 0;
+        self.missing.append(other.missing, is_next);
+        let mut more = other.list.into_iter();
+        let goes_on = match self.list.last_mut() {
+            Some(last) if is_next => {
+                more.next().into_iter().for_each(|first| last.join(first));
+                true
+            }
+            _ => false,
+        };
+        self.list.extend(more);
         self.bound();
-        is_one
+        goes_on
     }
 
     /// The last touch: the promised number of ranges.
@@ -218,11 +206,7 @@ impl Ranges {
                     if range.gap == limit {
                         ties -= 1;
                     }
-                    last.to = range.to;
-                    last.rows += range.rows;
-                    last.width += range.gap + range.width;
-                    last.add(range.only);
-                    last.span = last.span.take().zip(range.span).map(|((from, _), (_, to))| (from, to));
+                    last.join(range);
                 }
                 _ => joined.push(range),
             }

@@ -260,11 +260,6 @@ impl Tally {
         self.records.differences(each)
     }
 
-    /// For each range, how many rows of the table lie before it in key order, and how many it spans.
-    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.ranges.places()
-    }
-
     /// All differing rows.
     pub fn different(&self) -> u64 {
         self.changed + self.only_in_source + self.only_in_target

@@ -71,6 +71,11 @@ impl Error {
         Error { kind, message: message.into() }
     }
 
+    /// A slip of the user.
+    pub fn usage(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Usage, message)
+    }
+
     /// What describing a table again met: what is missing by now was there before, so nobody misspelled it.
     pub(crate) fn described_again(self) -> Error {
         if self.kind != ErrorKind::Usage {

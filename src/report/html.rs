@@ -149,7 +149,7 @@ fn strip(out: &mut String, tally: &Tally) {
     );
     let scale = 1000.0 / all.max(1) as f64;
     let mut drawn = f64::MIN;
-    for (start, width) in tally.places() {
+    for (start, width) in tally.ranges.places() {
         let width = (width as f64 * scale).clamp(2.0, 1000.0);
         let x = (start as f64 * scale).min(1000.0 - width);
         // What would be covered anyway is left out.

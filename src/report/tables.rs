@@ -22,6 +22,11 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// The single comparisons.
+    pub fn outcomes(&self) -> Vec<&CompareOutcome> {
+        self.compared.iter().map(|(_, outcome)| outcome).collect()
+    }
+
     /// The answer about all: what was not compared weighs most, then drift.
     pub fn verdict(&self) -> Verdict {
         let worst = [Verdict::Incomplete, Verdict::Drift, Verdict::Inconclusive];
@@ -82,7 +87,7 @@ impl Tables {
 
     /// For programs: the documents of the single comparisons, and what they say together.
     pub fn json(&self) -> Value {
-        let documents: Vec<Value> = self.compared.iter().map(|(_, outcome)| json::compare(outcome)).collect();
+        let documents: Vec<Value> = self.outcomes().into_iter().map(json::compare).collect();
         json!({
             "schema_version": SCHEMA_VERSION,
             "verdict": self.verdict().word(),

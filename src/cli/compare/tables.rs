@@ -9,7 +9,7 @@ use super::{CompareArgs, compared, exit_for};
 use crate::cli::{Exit, Global, Output, exit_of, parsed, print, print_human, print_json, print_report};
 use crate::compare::{CompareOutcome, CompareRequest, Endpoints};
 use crate::config::address::{Address, CsvOptions};
-use crate::endpoint::{self, Error, ErrorKind, Sibling};
+use crate::endpoint::{self, Error, Sibling};
 use crate::report::file::Pending;
 use crate::report::tables::Tables;
 use crate::report::{html, json, junit};
@@ -35,40 +35,28 @@ async fn tables(global: &Global, args: &CompareArgs) -> Result<(Tables, bool), E
     let request = args.request()?;
     let deadline = request.deadline.map(|limit| Instant::now() + limit);
     let page = match &args.html {
-        Some(path) => Some(Pending::create(path).map_err(|why| usage(format!("--html: {why}")))?),
+        Some(path) => Some(Pending::create(path).map_err(|why| Error::usage(format!("--html: {why}")))?),
         None => None,
     };
     let patterns: Vec<Pattern> = args.tables.iter().map(|text| pattern(text)).collect::<Result<_, _>>()?;
-    let mut sides = Vec::new();
-    for (word, text) in [("source", &args.source), ("target", &args.target)] {
-        let address = parsed(global, text, Address::parse_database)
-            .map_err(|e| Error::new(e.kind, format!("{word}: {}", e.message)))?;
-        let siblings = endpoint::of(&address, &CsvOptions::default())?.siblings().await?;
-        sides.push((address, siblings));
-    }
-    let [(source, ours), (target, theirs)] = sides.as_slice() else { return Err(usage("two sides".into())) };
+    let (source, ours) = side(global, "source", &args.source).await?;
+    let (target, theirs) = side(global, "target", &args.target).await?;
     let wanted: Vec<&Sibling> = ours.iter().filter(|table| fits(&patterns, table)).collect();
     if wanted.is_empty() {
-        return Err(usage(nothing_fits(source, &args.tables, ours)));
+        return Err(Error::usage(nothing_fits(&source, &args.tables, &ours)));
     }
+    let of = |database: &Address, table: &Sibling| {
+        endpoint::of(&database.with_table(table.object.clone()), &CsvOptions::default()).map(Arc::from)
+    };
     let mut tables = Tables { compared: Vec::new(), only_in_target: Vec::new() };
     let mut met: Vec<&Sibling> = Vec::new();
     for table in &wanted {
         let name = table.object.to_string();
         global.step(&format!("{name}: table {} of {}", tables.compared.len() + 1, wanted.len()));
-        let outcome = match partner(table, theirs) {
+        let outcome = match partner(table, &theirs) {
             Ok(other) => {
                 met.push(other);
-                let endpoints = [
-                    Arc::from(endpoint::of(
-                        &source.with_table(table.object.clone()),
-                        &CsvOptions::default(),
-                    )?),
-                    Arc::from(endpoint::of(
-                        &target.with_table(other.object.clone()),
-                        &CsvOptions::default(),
-                    )?),
-                ];
+                let endpoints = [of(&source, table)?, of(&target, other)?];
                 one(global, &endpoints, &request, deadline).await
             }
             Err(why) => {
@@ -80,12 +68,19 @@ async fn tables(global: &Global, args: &CompareArgs) -> Result<(Tables, bool), E
     }
     let alone = theirs.iter().filter(|table| fits(&patterns, table) && !met.contains(table));
     tables.only_in_target = alone.map(|table| table.object.to_string()).collect();
-    let outcomes: Vec<&CompareOutcome> = tables.compared.iter().map(|(_, outcome)| outcome).collect();
-    let written = page.map(|page| page.finish(|out| html::write(&outcomes, out))).transpose();
+    let written = page.map(|page| page.finish(|out| html::write(&tables.outcomes(), out))).transpose();
     if let Err(why) = &written {
         global.say(&format!("--html: {why}"));
     }
     Ok((tables, written.is_ok()))
+}
+
+/// A database and its tables.
+async fn side(global: &Global, word: &str, text: &str) -> Result<(Address, Vec<Sibling>), Error> {
+    let address = parsed(global, text, Address::parse_database)
+        .map_err(|e| Error::new(e.kind, format!("{word}: {}", e.message)))?;
+    let siblings = endpoint::of(&address, &CsvOptions::default())?.siblings().await?;
+    Ok((address, siblings))
 }
 
 /// What cannot be compared is one table's trouble, and no reason to leave out the others.
@@ -101,12 +96,8 @@ async fn one(
     })
 }
 
-fn usage(message: String) -> Error {
-    Error::new(ErrorKind::Usage, message)
-}
-
 fn pattern(text: &str) -> Result<Pattern, Error> {
-    Pattern::new(text.trim()).map_err(|e| usage(format!("--tables {text}: {e}")))
+    Pattern::new(text.trim()).map_err(|e| Error::usage(format!("--tables {text}: {e}")))
 }
 
 /// Whether a pattern fits `schema.table`, or the table alone.
@@ -146,10 +137,7 @@ fn report(global: &Global, tables: &Tables) {
         Output::Json => print_json(global, &tables.json()),
         Output::Jsonl => tables.compared.iter().for_each(|(_, one)| print_json(global, &json::compare(one))),
         Output::Markdown => print_report(global, &tables.markdown()),
-        Output::Junit => {
-            let outcomes: Vec<&CompareOutcome> = tables.compared.iter().map(|(_, outcome)| outcome).collect();
-            print(&junit::compare(&outcomes));
-        }
+        Output::Junit => print(&junit::compare(&tables.outcomes())),
         Output::Human => print_human(global, &tables.human(global.style())),
     }
 }

@@ -6,7 +6,7 @@ use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use url::Url;
 
-use crate::endpoint::{Error, ErrorKind, Result};
+use crate::endpoint::{Error, Result};
 
 /// Prepared statements that a session keeps. A statement is closed without an answer, and the driver leaves Nagle's
 /// algorithm on: what follows a close waits 40 ms for the server's delayed acknowledgement. The hundreds of small reads of
@@ -82,7 +82,7 @@ fn encrypt(mut options: MySqlConnectOptions, url: &Settings, file: &Settings) ->
     let key = url.ssl_key.clone().or(file.ssl_key.clone());
     let mode = match url.ssl_mode.as_ref().or(file.ssl_mode.as_ref()) {
         Some(mode) => mode.replace('-', "_").parse::<MySqlSslMode>().map_err(|_| {
-            usage("ssl-mode must be disabled, preferred, required, verify_ca or verify_identity".into())
+            Error::usage("ssl-mode must be disabled, preferred, required, verify_ca or verify_identity")
         })?,
         // Whoever names an authority wants it to be asked.
         None if ca.is_some() => MySqlSslMode::VerifyCa,
@@ -92,7 +92,7 @@ fn encrypt(mut options: MySqlConnectOptions, url: &Settings, file: &Settings) ->
     let files = [("ssl-ca", &ca), ("ssl-cert", &cert), ("ssl-key", &key)];
     for (option, file) in files.iter().filter_map(|(o, f)| f.as_ref().map(|f| (o, f))) {
         if !file.is_file() {
-            return Err(usage(format!("{option} names {}, which is no file", file.display())));
+            return Err(Error::usage(format!("{option} names {}, which is no file", file.display())));
         }
     }
     if let Some(ca) = ca {
@@ -107,13 +107,10 @@ fn encrypt(mut options: MySqlConnectOptions, url: &Settings, file: &Settings) ->
     Ok(options)
 }
 
-fn usage(message: String) -> Error {
-    Error::new(ErrorKind::Usage, message)
-}
-
 fn of_url(url: &Url) -> Result<Settings> {
     let decoded = |text: &str, part: &str| {
-        percent_decode(text).ok_or_else(|| usage(format!("the {part} in the mysql URL is not valid UTF-8")))
+        percent_decode(text)
+            .ok_or_else(|| Error::usage(format!("the {part} in the mysql URL is not valid UTF-8")))
     };
     let present = |text: &str| (!text.is_empty()).then(|| text.to_string());
     let mut out = Settings {
@@ -140,7 +137,7 @@ fn of_url(url: &Url) -> Result<Settings> {
             "ssl-key" | "sslkey" => out.ssl_key = Some(value.into()),
             "socket" => out.socket = Some(value.into()),
             _ => {
-                return Err(usage(format!(
+                return Err(Error::usage(format!(
                     "drift does not know the option {name:?} in the mysql URL; it knows {KNOWN}"
                 )));
             }
@@ -169,7 +166,7 @@ fn of_environment(env: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
 }
 
 fn port(text: &str, place: &str) -> Result<u16> {
-    text.parse().map_err(|_| usage(format!("{place} holds no port number")))
+    text.parse().map_err(|_| Error::usage(format!("{place} holds no port number")))
 }
 
 /// Reads the groups of an option file that concern clients of MariaDB and MySQL.
@@ -246,6 +243,7 @@ fn option_value(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::ErrorKind;
 
     fn with(url: &str, env: &[(&str, &str)], file: &str) -> Result<MySqlConnectOptions> {
         let env: Vec<(String, String)> = env.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
