@@ -3,6 +3,8 @@
 peer.py join SOURCE TARGET   DuckDB's full outer join of two tables; prints `KIND KEY` for each row that differs
 peer.py scan FILE...         DataFusion reads all columns of the files, side by side; the CPU seconds that starting took
                              go to stderr
+peer.py parquet CONNINFO TABLE FILE
+                             DuckDB writes a PostgreSQL table as Parquet, in key order
 
 A table is postgres:CONNINFO#TABLE, mysql:CONNINFO#TABLE or parquet:FILE.
 """
@@ -14,20 +16,37 @@ import time
 COLUMNS = "customer_id uuid status amount rate note active created_at updated_at".split()
 
 
-def join(source, target):
+def load(connection, name):
+    for folder in sys.path:
+        for file in glob.glob(f"{folder}/duckdb_extension_*/extensions/*/{name}.duckdb_extension"):
+            connection.execute(f"LOAD '{file}'")
+            return
+    sys.exit(f"the extension {name} is not installed")
+
+
+def connect():
     import duckdb
 
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": 2})
-
-    def load(name):
-        for folder in sys.path:
-            for file in glob.glob(f"{folder}/duckdb_extension_*/extensions/*/{name}.duckdb_extension"):
-                connection.execute(f"LOAD '{file}'")
-                return
-        sys.exit(f"the extension {name} is not installed")
-
-    load("icu")
+    load(connection, "icu")
     connection.execute("SET TimeZone='UTC'")
+    return connection
+
+
+def attach(connection, kind, conninfo, alias):
+    load(connection, f"{kind}_scanner")
+    connection.execute(f"ATTACH '{conninfo}' AS {alias} (TYPE {kind}, READ_ONLY)")
+
+
+def parquet(conninfo, table, file):
+    connection = connect()
+    attach(connection, "postgres", conninfo, "pg")
+    rows = f"SELECT * REPLACE (uuid::VARCHAR AS uuid) FROM pg.public.{table} ORDER BY id"
+    connection.execute(f"COPY ({rows}) TO '{file}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 131072)")
+
+
+def join(source, target):
+    connection = connect()
     connection.execute("SET preserve_insertion_order=false")
 
     def side(address, alias):
@@ -35,8 +54,7 @@ def join(source, target):
         if kind == "parquet":
             return f"(SELECT * FROM read_parquet('{rest}'))"
         conninfo, table = rest.split("#")
-        load(f"{kind}_scanner")
-        connection.execute(f"ATTACH '{conninfo}' AS {alias} (TYPE {kind}, READ_ONLY)")
+        attach(connection, kind, conninfo, alias)
         if kind == "postgres":
             return f"(SELECT * REPLACE (uuid::VARCHAR AS uuid) FROM {alias}.public.{table})"
         return (
@@ -72,4 +90,4 @@ def scan(*files):
         thread.join()
 
 
-{"join": join, "scan": scan}[sys.argv[1]](*sys.argv[2:])
+{"join": join, "scan": scan, "parquet": parquet}[sys.argv[1]](*sys.argv[2:])

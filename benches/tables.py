@@ -239,14 +239,7 @@ def make(servers, count, folder, python):
           analyze table {table};""")
         text.unlink()
         parquet = folder / f"{table}.parquet"
-        run([python, "-c", f"""
-import duckdb, glob, sys
-c = duckdb.connect(config={{"allow_unsigned_extensions": "true"}})
-for name in ("icu", "postgres_scanner"):
-    c.execute("LOAD '%s'" % [f for p in sys.path for f in glob.glob(f"{{p}}/duckdb_extension_*/extensions/*/{{name}}.duckdb_extension")][0])
-c.execute("SET TimeZone='UTC'; ATTACH '{servers.conninfo}' AS pg (TYPE postgres, READ_ONLY)")
-c.execute("COPY (SELECT * REPLACE (uuid::VARCHAR AS uuid) FROM pg.public.{table} ORDER BY id) TO '{parquet}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 131072)")
-"""])
+        run([python, ROOT / "benches" / "peer.py", "parquet", servers.conninfo, table, parquet])
     for variant in VARIANTS:
         changed, missing, added = planted(variant, count)
         sql = f"""copy (select kind, id from (select case when {changed} then 'changed' when {missing} then 'only_in_source' end as kind,
@@ -356,8 +349,7 @@ class Bench:
         for tool in tools:
             cells += [f"{median(tool, 'wall'):.2f}", f"{cpu[tool]['client']:.2f} + {cpu[tool]['server']:.2f}"]
         cells += [f"{max(r['memory'] for r in results[tool]):.0f}" for tool in ("drift", "DuckDB")]
-        cells += [
-                  f"{total['drift'] / total['limit']:.2f}", f"{total['drift'] / total['DuckDB']:.2f}"]
+        cells += [f"{total['drift'] / total['limit']:.2f}", f"{total['drift'] / total['DuckDB']:.2f}"]
         print("| " + " | ".join(cells) + " |", flush=True)
         say(" ".join(cells))
 

@@ -5,9 +5,11 @@ use serde_json::Value;
 use crate::support::database::{MySql, Postgres, Sqlite};
 use crate::support::drift::Drift;
 
-type Named = (String, String, String, u64);
+/// Column, pattern, detail, rows.
+pub type Named = (String, String, String, u64);
 
-fn patterns(report: &Value) -> Vec<Named> {
+/// What a report names, in order.
+pub fn patterns(report: &Value) -> Vec<Named> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let one = |p: &Value| {
         (text(&p["column"]), text(&p["pattern"]), text(&p["detail"]), p["rows"].as_u64().unwrap_or(0))

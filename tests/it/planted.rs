@@ -2,9 +2,10 @@
 //! names, constants and numbers of rows, and nothing else is named.
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use proptest::test_runner::{Config, TestRunner};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::patterns::{Named, patterns};
 use crate::support::database::{MySql, Postgres, Sqlite};
 use crate::support::drift::Drift;
 use crate::support::twin::{Datum, Kind, Twin, kind};
@@ -247,9 +248,6 @@ fn choose(column: usize, slot: usize, pick: u64) -> Option<Fault> {
     })
 }
 
-/// Column, pattern, detail, rows.
-type Named = (String, String, String, u64);
-
 /// Both sides, and what must be named.
 struct Planted {
     source: Vec<(i64, Vec<Datum>)>,
@@ -370,16 +368,7 @@ fn planted(source: &Twin, target: &Twin) {
         let call =
             Drift::compare(&source.address(), &target.address()).args(["-k", "id", "--consistency", "none"]);
         let (outcome, report) = call.run_json();
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_string();
-        let entries =
-            report["patterns"].as_array().ok_or_else(|| TestCaseError::fail(outcome.to_string()))?;
-        let mut found: Vec<Named> = entries
-            .iter()
-            .map(|p| {
-                (text(&p["column"]), text(&p["pattern"]), text(&p["detail"]), p["rows"].as_u64().unwrap_or(0))
-            })
-            .collect();
-        found.sort();
+        let found = patterns(&report);
         prop_assert_eq!(&found, &planted.named);
         prop_assert_eq!(outcome.code, i32::from(!planted.named.is_empty()));
         Ok(())
