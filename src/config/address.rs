@@ -136,7 +136,7 @@ fn database(
 ) -> Result<(Url, Object, bool), String> {
     let (location, object) = split_object(text)?;
     let rest = location.split_once(':').map_or("", |(_, rest)| rest);
-    let typed_password = password_part(rest).is_some_and(|p| !p.is_empty() && !p.contains("${"));
+    let typed_password = has_typed_password(location);
     let expanded = expand(rest, true, lookup)?;
     let url = Url::parse(&format!("{scheme}:{expanded}")).map_err(|e| {
         format!("the {scheme} URL cannot be read: {e}; write {scheme}://user@host:port/database#table")
@@ -218,8 +218,18 @@ fn part(text: &str) -> Result<(String, Option<&str>), String> {
     Err("the table's name lacks its closing double quote".into())
 }
 
+/// Whether a password stands in a URL itself.
+pub(super) fn has_typed_password(url: &str) -> bool {
+    let rest = url.split_once(':').map_or("", |(_, rest)| rest);
+    password_part(rest).is_some_and(|password| !password.is_empty() && !password.contains("${"))
+}
+
 /// Replaces every `${NAME}`; inside a URL the value is percent-encoded where it stands before the last `@`.
-fn expand(text: &str, url: bool, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+pub(super) fn expand(
+    text: &str,
+    url: bool,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<String, String> {
     let userinfo_end = if url { text.rfind('@').unwrap_or(0) } else { 0 };
     let mut out = String::new();
     let mut at = 0;

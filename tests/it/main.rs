@@ -8,6 +8,7 @@
 )]
 
 mod cases;
+mod config;
 mod confirm;
 mod engines;
 mod faults;
