@@ -2,13 +2,18 @@
 //!
 //! The result goes to stdout and nothing else does; progress and messages go to stderr.
 
+mod audit;
 mod compare;
+mod config;
 mod demo;
+mod history;
+mod incident;
 mod progress;
 mod schema;
 mod version;
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -31,6 +36,8 @@ pub(crate) enum Exit {
     Incomplete = 3,
     /// All that is left are rows that kept changing.
     Inconclusive = 4,
+    /// Drift, and somebody could not be told.
+    NotTold = 5,
 }
 
 /// Finds the rows that differ between a source and its replica.
@@ -44,13 +51,19 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 equal, 1 drift, 2 usage error (nothing was compared), 3 not everything could be compared, \
-     4 inconclusive (only rows that keep changing), 130 or 143 interrupted";
+     4 inconclusive (only rows that keep changing), 5 drift, and a notification failed, 130 or 143 interrupted";
 
 /// The heading of the flags that every command has.
 const GLOBAL: &str = "Options of all commands";
 
 #[derive(Debug, Clone, Args)]
 struct Global {
+    /// A configuration; several merge by name, the later ones counting [default: drift.yaml]
+    #[arg(short, long, global = true, value_name = "FILE", env = "DRIFT_CONFIG", value_delimiter = ',', help_heading = GLOBAL)]
+    config: Vec<PathBuf>,
+    /// Where drift keeps its state: sqlite:FILE or postgres://… [default: as configured]
+    #[arg(long, global = true, value_name = "URL", env = "DRIFT_STATE", help_heading = GLOBAL)]
+    state: Option<String>,
     /// How the result is written
     #[arg(short, long, global = true, value_enum, default_value = "human", env = "DRIFT_OUTPUT", help_heading = GLOBAL)]
     output: Output,
@@ -98,6 +111,17 @@ enum Command {
     /// Compare the schemas of two tables only; warnings and failures exit 1
     #[command(after_help = EXIT_CODES)]
     Schema(schema::SchemaArgs),
+    /// Run the configured checks once, remember what they found, and tell who wants to know
+    #[command(after_help = EXIT_CODES)]
+    Audit(audit::AuditArgs),
+    /// What is wrong: list, show, ack, resolve, mute
+    Incident(incident::IncidentArgs),
+    /// Print what earlier runs found
+    History(history::HistoryArgs),
+    /// Check the configuration
+    Validate(config::ValidateArgs),
+    /// Print the configuration with all its defaults, without secrets
+    Config,
     /// Plant differences in two small shops in a fresh folder and find them, with nothing to install
     Demo,
     /// Print the manual page of drift, or of one of its commands
@@ -295,14 +319,20 @@ async fn interrupted() -> u8 {
 }
 
 async fn dispatch(cli: &Cli) -> Exit {
-    let is_report = matches!(cli.command, Command::Compare(_));
+    let is_report = matches!(cli.command, Command::Compare(_) | Command::Audit(_));
     if !is_report && matches!(cli.global.output, Output::Markdown | Output::Junit) {
-        cli.global.say("only drift compare writes markdown and junit; use -o human, json or jsonl");
+        cli.global
+            .say("only drift compare and drift audit write markdown and junit; use -o human, json or jsonl");
         return Exit::Usage;
     }
     match &cli.command {
         Command::Compare(args) => compare::run(&cli.global, args).await,
         Command::Schema(args) => schema::run(&cli.global, args).await,
+        Command::Audit(args) => audit::run(&cli.global, args).await,
+        Command::Incident(args) => incident::run(&cli.global, args).await,
+        Command::History(args) => history::run(&cli.global, args).await,
+        Command::Validate(args) => config::validate(&cli.global, args).await,
+        Command::Config => config::show(&cli.global),
         Command::Demo => demo::run(&cli.global).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -427,6 +427,7 @@ mod tests {
             primary_key: primary_key.iter().map(|s| s.to_string()).collect(),
             unique: vec![primary_key.iter().map(|s| s.to_string()).collect()],
             index_orders: vec![primary_key.iter().map(|s| s.to_string()).collect()],
+            comment: None,
             may_be_ordered: false,
             row_estimate: None,
             hidden_rows: None,

@@ -6,6 +6,7 @@
 //! names its file, its line, the key and what to do.
 
 pub mod address;
+mod checks;
 mod load;
 pub mod settings;
 pub mod threshold;

@@ -77,7 +77,7 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.as_millis();
         let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
-        match units.iter().find(|(size, _)| millis > 0 && millis % size == 0) {
+        match units.iter().find(|(size, _)| millis > 0 && millis.is_multiple_of(*size)) {
             Some((size, unit)) => write!(f, "{}{unit}", millis / size),
             None => write!(f, "{millis}ms"),
         }

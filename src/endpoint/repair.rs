@@ -420,7 +420,7 @@ fn has_room(target: &LogicalType, text: &str) -> bool {
     }
 }
 
-fn identifier(engine: Engine, name: &str) -> String {
+pub(crate) fn identifier(engine: Engine, name: &str) -> String {
     match engine {
         Engine::Postgres => postgres::identifier(name),
         Engine::MySql => mysql::identifier(name),

@@ -26,6 +26,18 @@ pub struct Style {
 }
 
 impl Style {
+    pub(super) fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub(super) fn bad(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    pub(super) fn odd(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }

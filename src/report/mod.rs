@@ -1,10 +1,12 @@
 //! Outcomes for people ([`human`], [`markdown`], [`html`]), for programs ([`json`], [`junit`]), and as files that stand
 //! whole or not at all ([`file`]): all differences ([`diff`]), the statements that would mend them ([`repair`]).
 
+pub mod audit;
 pub mod diff;
 pub mod file;
 pub mod html;
 pub mod human;
+pub mod incident;
 pub mod json;
 pub mod junit;
 pub mod markdown;

@@ -1,5 +1,7 @@
 //! The difference of two table shapes, by meaning: columns are matched by name, types by what they can hold.
 
+pub mod rename;
+
 use crate::value::recipe::{ColumnRule, Common};
 use crate::value::shape::{ColumnShape, Engine, LogicalType, TableShape};
 
@@ -300,6 +302,7 @@ mod tests {
             primary_key: vec![],
             unique: vec![],
             index_orders: vec![],
+            comment: None,
             may_be_ordered: false,
             row_estimate: None,
             hidden_rows: None,

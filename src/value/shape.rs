@@ -5,8 +5,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// The engines that drift reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Engine {
     /// PostgreSQL.
     Postgres,
@@ -34,7 +36,7 @@ impl Engine {
 }
 
 /// The engine-neutral type of a column, and with it the Arrow array in which an endpoint delivers it (its wire form).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogicalType {
     /// Wire: `Boolean`.
     Bool,
@@ -122,7 +124,7 @@ impl LogicalType {
 }
 
 /// What `ORDER BY column` yields at the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NativeOrder {
     /// By value: numbers, days, instants.
     Value,
@@ -133,7 +135,7 @@ pub enum NativeOrder {
 }
 
 /// One column of a table.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ColumnShape {
     /// The name, as stored.
     pub name: String,
@@ -159,7 +161,7 @@ impl ColumnShape {
 }
 
 /// A table, view, query or set of files as its endpoint describes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableShape {
     /// The engine that holds it.
     pub engine: Engine,
@@ -171,6 +173,8 @@ pub struct TableShape {
     pub unique: Vec<Vec<String>>,
     /// Column lists by which the engine can deliver rows in order without sorting them.
     pub index_orders: Vec<Vec<String>>,
+    /// The table's comment, where the engine has one.
+    pub comment: Option<String>,
     /// Whether rows may well lie in key order though nothing promises it (files): worth trying, checked while reading.
     pub may_be_ordered: bool,
     /// The engine's own guess of the number of rows.

@@ -7,6 +7,7 @@
     reason = "a test binary has no public interface, and its output is for people"
 )]
 
+mod audit;
 mod cases;
 mod config;
 mod confirm;

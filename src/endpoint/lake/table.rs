@@ -118,6 +118,7 @@ impl Table {
             primary_key: Vec::new(),
             unique: Vec::new(),
             index_orders: Vec::new(),
+            comment: None,
             may_be_ordered: true,
             row_estimate: heads.iter().map(|h| h.rows).sum(),
             hidden_rows: None,

@@ -39,7 +39,7 @@ pub(super) async fn table(session: &mut Session, schema: Option<&str>, table: &s
     let this = format!("table_schema = {} and table_name = {}", sql::quoted(&schema), sql::quoted(table));
     let about = format!(
         "select t.engine, t.table_rows, t.table_type, \
-         (select e.transactions from information_schema.engines e where e.engine = t.engine) \
+         (select e.transactions from information_schema.engines e where e.engine = t.engine), t.table_comment \
          from information_schema.tables t where {this}"
     );
     let rows = session.rows(LOOKING, &about).await?;
@@ -81,6 +81,8 @@ pub(super) async fn table(session: &mut Session, schema: Option<&str>, table: &s
             primary_key: Vec::new(),
             unique: Vec::new(),
             index_orders: Vec::new(),
+            // A view's comment is the word VIEW.
+            comment: text(about, 4).filter(|comment| !comment.is_empty() && !is_view),
             may_be_ordered: false,
             row_estimate: text(about, 1).and_then(|n| n.parse().ok()),
             hidden_rows: None,
@@ -314,6 +316,7 @@ mod tests {
             primary_key: vec![],
             unique: vec![],
             index_orders: vec![],
+            comment: None,
             may_be_ordered: false,
             row_estimate: None,
             hidden_rows: None,

@@ -45,6 +45,7 @@ pub(super) async fn describe(session: &mut Session, query: &str) -> Result<Descr
         primary_key: Vec::new(),
         unique: Vec::new(),
         index_orders: Vec::new(),
+        comment: None,
         may_be_ordered: false,
         row_estimate: None,
         hidden_rows: None,

@@ -197,6 +197,7 @@ mod tests {
             primary_key: vec!["id".into()],
             unique: vec![],
             index_orders: vec![],
+            comment: None,
             may_be_ordered: false,
             row_estimate: None,
             hidden_rows: None,

@@ -170,9 +170,11 @@ async fn describe_relation(
                     else greatest(c.reltuples, 0) end) filter (where c.relkind <> 'p')::bigint,
                 bool_or(case when c.relkind = 'f' then c.reltuples <= 0
                     else (c.reltuples < 0 or c.relpages = 0) and pg_relation_size(c.oid) > 0 end)
-                    filter (where c.relkind <> 'p')
+                    filter (where c.relkind <> 'p'),
+                obj_description({}, 'pg_class')
          from tree t join pg_class c on c.oid = t.oid",
-        tree(&relation.oid)
+        tree(&relation.oid),
+        relation.oid
     );
     let members = session.rows(cost, &members).await?;
     let members = members.first().cloned().unwrap_or_default();
@@ -192,6 +194,7 @@ async fn describe_relation(
         primary_key: Vec::new(),
         unique: Vec::new(),
         index_orders: Vec::new(),
+        comment: members.get(4).cloned().flatten(),
         may_be_ordered: false,
         row_estimate,
         hidden_rows: None,
@@ -412,6 +415,7 @@ async fn describe_query(
         primary_key: Vec::new(),
         unique: Vec::new(),
         index_orders: Vec::new(),
+        comment: None,
         may_be_ordered: false,
         row_estimate: None,
         hidden_rows: None,
@@ -458,6 +462,7 @@ mod tests {
             primary_key: Vec::new(),
             unique: Vec::new(),
             index_orders: Vec::new(),
+            comment: None,
             may_be_ordered: false,
             row_estimate: None,
             hidden_rows: None,

@@ -150,6 +150,7 @@ fn shape(columns: Vec<ColumnShape>) -> TableShape {
         primary_key: Vec::new(),
         unique: Vec::new(),
         index_orders: Vec::new(),
+        comment: None,
         may_be_ordered: false,
         row_estimate: None,
         hidden_rows: None,

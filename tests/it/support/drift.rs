@@ -96,6 +96,12 @@ impl Drift {
         self
     }
 
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Drift {
+        self.command.env(name, value);
+        self
+    }
+
     /// Sets how long the call may take; two minutes otherwise.
     pub fn deadline(mut self, deadline: Duration) -> Drift {
         self.deadline = deadline;

@@ -1,0 +1,13 @@
+//! The composition root: makes endpoints, store and notifiers of the configuration, and runs what was asked for, once
+//! (`drift audit`) or on schedule (`drift serve`).
+
+mod budget;
+mod build;
+mod deliver;
+mod once;
+mod validate;
+
+pub use build::{address_of, watched};
+pub use deliver::{Delivered, deliver};
+pub use once::{Audit, Refused, Wanted, audit};
+pub use validate::validate;

@@ -1,0 +1,305 @@
+//! Audits: what is configured is checked, judged, remembered and told, on a state in SQLite and in PostgreSQL.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::database::{MySql, Postgres};
+use crate::support::drift::{Drift, Outcome};
+
+/// A folder with two SQLite databases that hold the same 100 orders, and a configuration of the pair.
+struct Shop {
+    folder: TempDir,
+    state: String,
+}
+
+const TABLE: &str = "create table orders (id integer primary key, amount decimal(12,2) not null, note text)";
+
+impl Shop {
+    fn with_state(state: Option<String>) -> Shop {
+        let folder = tempfile::tempdir().expect("a folder");
+        let shop = Shop { state: state.unwrap_or_else(|| "sqlite:state.db".into()), folder };
+        for name in ["source.db", "target.db"] {
+            shop.sql(name, TABLE);
+            shop.sql(
+                name,
+                "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100) insert into orders select i, i * 1.5, 'n' || i from n",
+            );
+        }
+        shop.write("");
+        shop
+    }
+
+    fn new() -> Shop {
+        Shop::with_state(None)
+    }
+
+    fn write(&self, more: &str) {
+        let text = format!(
+            "version: 1\nconnections:\n  a: {{ url: \"sqlite:source.db\" }}\n  b: {{ url: \"sqlite:target.db\" }}\npairs:\n  - name: orders\n    labels: {{ team: payments }}\n    source: {{ connection: a, table: orders }}\n    target: {{ connection: b, table: orders }}\n    confirm: {{ rounds: 2, wait: 20ms }}\n{more}"
+        );
+        std::fs::write(self.path().join("drift.yaml"), text).expect("a configuration");
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn sql(&self, name: &str, sql: &str) {
+        let db = Connection::open(self.path().join(name)).expect("a database");
+        db.execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+
+    fn drift(&self, args: &[&str]) -> Drift {
+        Drift::new().current_dir(self.path()).args(["--state", &self.state]).args(args)
+    }
+
+    fn audit(&self) -> (Outcome, Value) {
+        self.drift(&["audit"]).run_json()
+    }
+
+    fn incidents(&self) -> Vec<(String, String, String)> {
+        let (_, document) = self.drift(&["incident", "list", "--all"]).run_json();
+        let word = |incident: &Value, name: &str| incident[name].as_str().unwrap_or_default().to_string();
+        let listed = document["incidents"].as_array().cloned().unwrap_or_default();
+        listed.iter().map(|i| (word(i, "kind"), word(i, "state"), word(i, "attribution"))).collect()
+    }
+}
+
+fn incident(kind: &str, state: &str, attribution: &str) -> (String, String, String) {
+    (kind.into(), state.into(), attribution.into())
+}
+
+/// Runs a test on a state in SQLite and on one in PostgreSQL.
+fn on_both(test: impl Fn(Shop)) {
+    test(Shop::new());
+    let database = Postgres::fresh();
+    test(Shop::with_state(Some(database.url().to_string())));
+}
+
+#[test]
+fn damage_is_found_told_apart_and_over_when_a_person_says_so() {
+    on_both(|shop| {
+        let (outcome, document) = shop.audit();
+        outcome.expect_code(0);
+        assert_eq!(document["status"], "pass");
+        assert_eq!(shop.incidents(), []);
+
+        shop.sql(
+            "target.db",
+            "update orders set amount = amount + 1 where id <= 3; delete from orders where id = 50",
+        );
+        let (outcome, document) = shop.audit();
+        outcome.expect_code(1);
+        assert_eq!(document["runs"][1]["incident"]["news"], "opened");
+        assert_eq!(shop.incidents(), [incident("rows", "open", "pipeline")]);
+        let (outcome, document) = shop.audit();
+        outcome.expect_code(1);
+        assert_eq!(document["runs"][1]["incident"]["news"], Value::Null, "it is told once");
+
+        shop.sql(
+            "target.db",
+            "update orders set amount = amount - 1 where id <= 3; insert into orders values (50, 75, 'n50')",
+        );
+        shop.audit().0.expect_code(0);
+        assert_eq!(shop.incidents(), [incident("rows", "recovering", "pipeline")]);
+        shop.drift(&["incident", "resolve", "1", "--reason", "fixed"]).run().expect_code(0);
+        assert_eq!(shop.incidents(), [incident("rows", "resolved", "pipeline")]);
+        shop.drift(&["incident", "resolve", "1", "--reason", "fixed"]).run().expect_code(2);
+        let history = shop.drift(&["history", "orders", "changed"]).run().expect_code(0).stdout;
+        assert_eq!(history.lines().filter(|line| line.contains("3 rows differ")).count(), 2, "{history}");
+    });
+}
+
+#[test]
+fn a_changed_schema_is_an_incident_until_it_is_accepted() {
+    on_both(|shop| {
+        shop.audit().0.expect_code(0);
+        shop.sql("source.db", "alter table orders add column discount int");
+        let (outcome, document) = shop.audit();
+        outcome.expect_code(1);
+        assert_eq!(document["runs"][0]["status"], "fail", "the target lacks it");
+        shop.sql("target.db", "alter table orders add column discount int");
+        shop.audit().0.expect_code(0);
+        assert_eq!(
+            shop.incidents(),
+            [incident("schema", "open", "upstream_change")],
+            "both have it, nobody accepted it"
+        );
+        shop.drift(&["incident", "resolve", "1", "--reason", "expected"]).run().expect_code(0);
+        let (outcome, document) = shop.audit();
+        outcome.expect_code(0);
+        assert_eq!(document["runs"][0]["status"], "pass");
+        assert_eq!(shop.incidents(), [incident("schema", "resolved", "upstream_change")]);
+    });
+}
+
+#[test]
+fn what_cannot_be_checked_is_no_pass_and_becomes_a_warning() {
+    let shop = Shop::new();
+    shop.write("    checks: { max_inconclusive: 3 }\n");
+    shop.audit().0.expect_code(0);
+    shop.sql("target.db", "drop table orders");
+    for run in 1..=3 {
+        let (outcome, document) = shop.audit();
+        outcome.expect_code(3);
+        assert_eq!(document["status"], "error");
+        let expected = if run < 3 { vec![] } else { vec![incident("unchecked", "open", "infrastructure")] };
+        assert_eq!(shop.incidents(), expected, "run {run}");
+    }
+    shop.sql("target.db", TABLE);
+    shop.audit().0.expect_code(1);
+}
+
+#[test]
+fn thresholds_decide_and_a_warning_is_no_failure() {
+    let shop = Shop::new();
+    shop.write("    checks: { rows: { changed: { warn: 0, fail: 5% } } }\n");
+    shop.sql("target.db", "update orders set note = 'x' where id <= 5");
+    let (outcome, document) = shop.audit();
+    outcome.expect_code(0);
+    assert_eq!(document["status"], "warn", "5 of 100 are not above 5 %");
+    shop.sql("target.db", "update orders set note = 'x' where id = 6");
+    shop.audit().0.expect_code(1);
+}
+
+#[test]
+fn a_killed_audit_leaves_nothing_behind_that_the_next_would_mind() {
+    on_both(|shop| {
+        shop.audit().0.expect_code(0);
+        shop.sql("target.db", "delete from orders where id = 7");
+        for place in ["audit.begun", "audit.measured", "audit.remembered", "audit.committed"] {
+            let killed = shop.drift(&["audit", "--level", "rows", "-q"]).env("DRIFT_FAILPOINT", place).run();
+            assert_eq!(killed.code, -1, "{place}: {killed:?}");
+            let found = shop.incidents();
+            let expected = if place == "audit.committed" { 1 } else { 0 };
+            assert_eq!(found.len(), expected, "{place}: {found:?}");
+            // The lease of the killed process has to pass.
+            shop.forget_leases();
+        }
+        shop.audit().0.expect_code(1);
+        assert_eq!(shop.incidents(), [incident("rows", "open", "pipeline")]);
+        shop.verify_chain();
+    });
+}
+
+#[test]
+fn two_audits_at_once_double_nothing() {
+    on_both(|shop| {
+        shop.sql("target.db", "delete from orders where id = 7");
+        shop.write("    checks: { rows: { only_in_source: { fail: 0 } } }\n");
+        let running: Vec<_> = (0..4).map(|_| shop.drift(&["audit", "-q"]).spawn()).collect();
+        let codes: Vec<i32> = running.into_iter().map(|one| one.wait().code).collect();
+        assert_eq!(codes, [1, 1, 1, 1], "each waits for its turn");
+        assert_eq!(shop.incidents(), [incident("rows", "open", "pipeline")]);
+        shop.verify_chain();
+    });
+}
+
+#[test]
+fn a_state_that_cannot_be_used_is_named() {
+    let shop = Shop::new();
+    let refused = |state: &str, words: &str| {
+        let outcome =
+            Drift::new().current_dir(shop.path()).args(["audit", "--state", state]).run().expect_code(3);
+        assert!(outcome.stderr.contains(words) && outcome.stderr.contains("the state"), "{}", outcome.stderr);
+    };
+    refused("sqlite:no/such/folder/state.db", "folder exists");
+    std::fs::write(
+        shop.path().join("other.db"),
+        "this is a text and no database at all, long enough to be read",
+    )
+    .unwrap();
+    refused("sqlite:other.db", "no SQLite database");
+    shop.audit().0.expect_code(0);
+    shop.sql("state.db", "update drift_store set version = 99");
+    let outcome = shop.drift(&["audit"]).run().expect_code(3);
+    assert!(outcome.stderr.contains("newer drift"), "{}", outcome.stderr);
+    shop.sql("state.db", "update drift_store set version = 1");
+    let held = Connection::open(shop.path().join("state.db")).unwrap();
+    held.execute_batch("begin immediate").unwrap();
+    let outcome = shop.drift(&["audit"]).deadline(Duration::from_secs(60)).run().expect_code(3);
+    assert!(outcome.stderr.contains("another process holds it"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_changed_past_shows() {
+    let shop = Shop::new();
+    shop.sql("target.db", "delete from orders where id = 7");
+    shop.audit().0.expect_code(1);
+    shop.drift(&["incident", "ack", "1"]).run().expect_code(0);
+    shop.verify_chain();
+    shop.sql("state.db", "update drift_audit set actor = 'nobody' where seq = 1");
+    let verified = shop.chain();
+    assert!(verified.is_err_and(|e| e.message.contains("entry 1")));
+}
+
+impl Shop {
+    fn chain(&self) -> drift::state::Result<u64> {
+        let url = match self.state.strip_prefix("sqlite:") {
+            Some(file) => format!("sqlite:{}", self.path().join(file).display()),
+            None => self.state.clone(),
+        };
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let store = drift::state::Store::open(&url).await?;
+            drift::state::audit_log::verify(&store).await
+        })
+    }
+
+    fn verify_chain(&self) {
+        let entries = self.chain().unwrap_or_else(|e| panic!("{e}"));
+        assert!(entries > 0);
+    }
+
+    fn forget_leases(&self) {
+        let url = match self.state.strip_prefix("sqlite:") {
+            Some(file) => format!("sqlite:{}", self.path().join(file).display()),
+            None => self.state.clone(),
+        };
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let store = drift::state::Store::open(&url).await.expect("a store");
+            let mut tx = store.begin().await.expect("a transaction");
+            tx.execute("delete from drift_lease", &[]).await.expect("leases");
+            tx.commit().await.expect("a commit");
+        });
+    }
+}
+
+/// A live pair of servers; nothing but drift's own state is written, by the servers' own word.
+#[test]
+fn postgres_to_mariadb_is_checked_and_nothing_is_written_there() {
+    let (source, target) = (Postgres::fresh(), MySql::fresh());
+    source.execute("create table items (id int primary key, price numeric(10,2), at timestamp)");
+    target.execute("create table items (id int primary key, price decimal(10,2), at datetime(6))");
+    let rows = "insert into items values (1, 1.50, '2026-01-01 10:00:00'), (2, 2.50, '2026-01-02 10:00:00')";
+    source.execute(rows);
+    target.execute(rows);
+    let shop = Shop::new();
+    let text = "version: 1\nconnections:\n  a: { url: \"${SOURCE}\" }\n  b: { url: \"${TARGET}\" }\npairs:\n  - name: items\n    source: { connection: a, table: items }\n    target: { connection: b, table: items }\n    version: { column: at }\n    cutoff: { settle: 1s, max_lag: 1h }\n    confirm: { rounds: 2, wait: 100ms }\n";
+    std::fs::write(shop.path().join("drift.yaml"), text).unwrap();
+    let audit = || {
+        shop.drift(&["audit"])
+            .env("SOURCE", source.url().as_str())
+            .env("TARGET", target.url().as_str())
+            .run_json()
+    };
+    let (outcome, document) = audit();
+    outcome.expect_code(0);
+    assert_eq!(document["status"], "pass", "{document:#}");
+    target.execute("update items set price = 9.99 where id = 2");
+    audit().0.expect_code(1);
+    source.execute("insert into items values (3, 3.50, '2026-03-01 10:00:00')");
+    let (outcome, document) = audit();
+    outcome.expect_code(0);
+    let compared = &document["runs"][1]["results"][0];
+    assert_eq!(
+        (&compared["status"], &compared["reason"]),
+        (&"inconclusive".into(), &"lag_too_high".into()),
+        "{document:#}"
+    );
+}
