@@ -37,6 +37,10 @@ need sqlite3 command -v sqlite3
 need pgbouncer command -v pgbouncer
 need python3 command -v python3
 need python3-pip python3 -m pip --version
+need prometheus command -v promtool
+need prometheus-alertmanager command -v prometheus-alertmanager
+need python3-aiosmtpd /usr/bin/python3 -c 'import aiosmtpd'
+need openssl command -v openssl
 need ca-certificates test -s /etc/ssl/certs/ca-certificates.crt
 need build-essential command -v cc
 

@@ -97,6 +97,8 @@ pub enum Reason {
     NoAnswerForLong,
     /// Another process checks it.
     Busy,
+    /// It was checked already, by another process.
+    Done,
 }
 
 impl Reason {
@@ -115,6 +117,7 @@ impl Reason {
             Reason::SchemaMismatch => "schema_mismatch",
             Reason::NoAnswerForLong => "no_answer_for_long",
             Reason::Busy => "busy",
+            Reason::Done => "done",
         }
     }
 }

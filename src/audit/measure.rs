@@ -124,6 +124,9 @@ pub struct RowMeasure {
     pub patterns: Vec<String>,
     /// The keys' ranges that hold what differs: how many.
     pub ranges: u64,
+    /// The newest change at the source, less the newest at the target, in microseconds; `None` where nobody asked.
+    #[serde(default)]
+    pub lag: Option<i64>,
 }
 
 impl RowMeasure {
@@ -186,6 +189,7 @@ impl RowMeasure {
                 })
                 .collect(),
             ranges: tally.ranges.iter().count() as u64,
+            lag: None,
         }
     }
 

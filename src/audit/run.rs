@@ -133,12 +133,13 @@ impl Auditor {
             }
             drop(tx);
             if waiting.elapsed() >= self.patience {
-                let why = "another process checks this now";
-                let result = judge::impossible(pair, level.word(), Status::Skipped, Reason::Busy, why);
-                return Ok(Ran { run, status: Status::Skipped, results: vec![result], incident: None });
+                return Ok(left_out(run, Reason::Busy, "another process checks this now"));
             }
             tokio::time::sleep(ASKED_AGAIN).await;
         };
+        if slot.is_some() && store::slot(&mut tx, pair, level.word()).await? >= slot {
+            return Ok(left_out(run, Reason::Done, "another process has checked this"));
+        }
         run.started = self.clock.now();
         store::begin(&mut tx, &run, &self.config).await?;
         tx.commit().await?;
@@ -295,7 +296,8 @@ impl Auditor {
     async fn measure_rows(&self, watched: &Watched, level: Level, bucket: i64) -> state::Result<Measured> {
         let pair = &watched.pair;
         let Some(checks) = pair.checks.rows.on() else { return Ok(off(pair, level)) };
-        let (measure, differences) = match self.too_late(watched).await {
+        let lag = lag(watched).await;
+        let (mut measure, differences) = match too_late(pair, lag.as_ref()) {
             Some(measure) => (measure, None),
             None => {
                 let request = request(pair, level, bucket, self.threads);
@@ -311,6 +313,10 @@ impl Auditor {
                 }
             }
         };
+        measure.lag = match lag {
+            Some(Ok(Lag::Known(micros))) => Some(micros),
+            _ => None,
+        };
         let broken = self.broken_columns(&pair.name).await?;
         Ok(Measured {
             results: judge::rows(&pair.name, level.word(), &measure, checks, &broken),
@@ -322,31 +328,6 @@ impl Auditor {
             attribution: Attribution::Pipeline,
             shapes: None,
         })
-    }
-
-    /// Whether the two sides lie farther apart in time than the pair allows, or nobody knows.
-    async fn too_late(&self, watched: &Watched) -> Option<RowMeasure> {
-        let newest = watched.newest.as_ref()?;
-        let max = watched.pair.cutoff.as_ref()?.max_lag?;
-        let asked =
-            futures::future::try_join(cell::instant(newest[0].as_ref()), cell::instant(newest[1].as_ref()))
-                .await;
-        match asked {
-            Err(error) => Some(RowMeasure::failed(&error)),
-            // Nothing has come that could be late.
-            Ok((None, None)) => None,
-            Ok((Some(source), Some(target))) if source.saturating_sub(target) <= max.micros() => None,
-            Ok((Some(source), Some(target))) => {
-                let lag = (source - target) / 1_000_000;
-                Some(RowMeasure::too_late(format!(
-                    "the target lags {lag} s behind the source, more than max_lag {max}; rows are judged when it has caught up"
-                )))
-            }
-            Ok(_) => Some(RowMeasure::too_late(
-                "one side has no row with a time of change, so that its lag is unknown; rows are judged when both have one"
-                    .into(),
-            )),
-        }
     }
 
     /// The columns of the open schema incident that fail.
@@ -472,6 +453,51 @@ impl Auditor {
     }
 }
 
+/// How far the target lies behind the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lag {
+    /// So many microseconds; 0 where the target has all that has come.
+    Known(i64),
+    /// One side has no row with a time of change.
+    Unknown,
+}
+
+/// The lag of a pair that wants to know it, by the newest times of change on both sides.
+async fn lag(watched: &Watched) -> Option<Result<Lag, endpoint::Error>> {
+    let [source, target] = watched.newest.as_ref()?;
+    let asked =
+        futures::future::try_join(cell::instant(source.as_ref()), cell::instant(target.as_ref())).await;
+    Some(asked.map(|newest| match newest {
+        (Some(source), Some(target)) => Lag::Known(source.saturating_sub(target).max(0)),
+        // Nothing has come that could be late.
+        (None, None) => Lag::Known(0),
+        _ => Lag::Unknown,
+    }))
+}
+
+/// Why rows are not judged, where the two sides lie farther apart in time than the pair allows, or nobody knows.
+fn too_late(pair: &Pair, lag: Option<&Result<Lag, endpoint::Error>>) -> Option<RowMeasure> {
+    let max = pair.cutoff.as_ref()?.max_lag?;
+    match lag? {
+        Err(error) => Some(RowMeasure::failed(error)),
+        Ok(Lag::Known(micros)) if *micros <= max.micros() => None,
+        Ok(Lag::Known(micros)) => Some(RowMeasure::too_late(format!(
+            "the target lags {} s behind the source, more than max_lag {max}; rows are judged when it has caught up",
+            micros / 1_000_000
+        ))),
+        Ok(Lag::Unknown) => Some(RowMeasure::too_late(
+            "one side has no row with a time of change, so that its lag is unknown; rows are judged when both have one"
+                .into(),
+        )),
+    }
+}
+
+/// A run that was not made.
+fn left_out(run: Run, reason: Reason, why: &str) -> Ran {
+    let result = judge::impossible(&run.pair, &run.level, Status::Skipped, reason, why);
+    Ran { run, status: Status::Skipped, results: vec![result], incident: None }
+}
+
 /// Puts a message about an incident into the outbox, for everybody.
 pub async fn tell(
     tx: &mut Tx,
@@ -502,6 +528,7 @@ pub fn message(incident: &Incident, event: &str, labels: &BTreeMap<String, Strin
     };
     Message {
         id: format!("{}-{event}", incident.number),
+        incident: Some(incident.number),
         event: event.into(),
         severity: incident.severity.word().into(),
         title: format!("{}: {first}{more}", incident.pair),

@@ -73,6 +73,21 @@ pub async fn end(
         ],
     )
     .await?;
+    let status = run.status.map_or("", Status::word);
+    let answered = matches!(run.status, Some(Status::Pass | Status::Warn | Status::Fail));
+    tx.execute(
+        "insert into drift_latest (pair, level, run, status, completed, answered, measure) values ($1, $2, $3, $4, $5, $6, $7) on conflict (pair, level) do update set run = excluded.run, status = excluded.status, completed = excluded.completed, answered = coalesce(excluded.answered, drift_latest.answered), measure = coalesce(excluded.measure, drift_latest.measure)",
+        &[
+            (&run.pair).into(),
+            (&run.level).into(),
+            (&run.id).into(),
+            status.into(),
+            ended.into(),
+            answered.then_some(ended).into(),
+            answered.then_some(measure).into(),
+        ],
+    )
+    .await?;
     for result in results {
         let evidence = result.evidence.to_string();
         tx.execute(
@@ -206,6 +221,50 @@ pub async fn coverage(store: &Store) -> Result<Vec<(String, String, i64)>> {
         .rows("select pair, level, verified_through from drift_coverage order by pair, level", &[])
         .await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
+}
+
+/// What is known of the latest run of a level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latest {
+    /// The pair.
+    pub pair: String,
+    /// The level's name.
+    pub level: String,
+    /// How it ended.
+    pub status: String,
+    /// When it ended.
+    pub completed: i64,
+    /// When the latest run ended that had an answer: pass, warn or fail.
+    pub answered: Option<i64>,
+    /// What that one measured, as JSON.
+    pub measure: Option<Value>,
+}
+
+/// The latest run of each level of each pair.
+pub async fn latest(store: &Store) -> Result<Vec<Latest>> {
+    let rows = store
+        .rows(
+            "select pair, level, status, completed, answered, measure from drift_latest order by pair, level",
+            &[],
+        )
+        .await?;
+    let latest = |row: &AnyRow| Latest {
+        pair: row.get(0),
+        level: row.get(1),
+        status: row.get(2),
+        completed: row.get(3),
+        answered: row.get(4),
+        measure: row.get::<Option<String>, _>(5).and_then(|text| serde_json::from_str(&text).ok()),
+    };
+    Ok(rows.iter().map(latest).collect())
+}
+
+/// The latest slot of a schedule that is done.
+pub async fn slot(tx: &mut Tx, pair: &str, level: &str) -> Result<Option<i64>> {
+    let row = tx
+        .row("select done from drift_slot where pair = $1 and level = $2", &[pair.into(), level.into()])
+        .await?;
+    Ok(row.map(|row| row.get(0)))
 }
 
 /// Notes that a slot of the schedule is done.

@@ -193,7 +193,7 @@ async fn change(
         print_human(global, &report::list(std::slice::from_ref(&incident), now));
     }
     let sender = crate::notify::Sender::new(&loaded.config.notifiers);
-    let delivered = crate::control::deliver(store, &sender, &SystemClock).await?;
+    let delivered = crate::control::deliver(store, &sender, &loaded.config, &SystemClock).await?;
     for (notifier, why) in &delivered.failed {
         global.say(&format!("notifier {notifier}: {why}; the message is kept and sent again by the next audit or by drift serve"));
     }

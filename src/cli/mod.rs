@@ -10,6 +10,7 @@ mod history;
 mod incident;
 mod progress;
 mod schema;
+mod serve;
 mod version;
 
 use std::io::{self, IsTerminal, Write};
@@ -114,6 +115,10 @@ enum Command {
     /// Run the configured checks once, remember what they found, and tell who wants to know
     #[command(after_help = EXIT_CODES)]
     Audit(audit::AuditArgs),
+    /// Run the configured checks on their schedules, and serve metrics; SIGHUP reads the configuration again
+    Serve,
+    /// Send a test message to a notifier
+    Notify(serve::NotifyArgs),
     /// What is wrong: list, show, ack, resolve, mute
     Incident(incident::IncidentArgs),
     /// Print what earlier runs found
@@ -293,7 +298,8 @@ pub fn run() -> ExitCode {
     let code = runtime.block_on(async {
         tokio::select! {
             exit = dispatch(&cli) => exit as u8,
-            code = interrupted() => {
+            // The service ends by itself when it is asked to.
+            code = interrupted(), if !matches!(cli.command, Command::Serve) => {
                 cli.global.say("interrupted; nothing is left behind, and nothing was proved");
                 code
             }
@@ -329,6 +335,8 @@ async fn dispatch(cli: &Cli) -> Exit {
         Command::Compare(args) => compare::run(&cli.global, args).await,
         Command::Schema(args) => schema::run(&cli.global, args).await,
         Command::Audit(args) => audit::run(&cli.global, args).await,
+        Command::Serve => serve::run(&cli.global).await,
+        Command::Notify(args) => serve::notify(&cli.global, args).await,
         Command::Incident(args) => incident::run(&cli.global, args).await,
         Command::History(args) => history::run(&cli.global, args).await,
         Command::Validate(args) => config::validate(&cli.global, args).await,

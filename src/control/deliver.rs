@@ -1,5 +1,12 @@
-//! Empties the outbox: at least once, later again where it fails, and never in the way of a check.
+//! Empties the outbox: at least once, later again where it fails, and never in the way of a check. Reminds those that want
+//! to hear of an incident again while it lasts.
 
+use std::collections::BTreeMap;
+
+use crate::audit;
+use crate::config::settings::Config;
+use crate::incident::store as incidents;
+use crate::incident::{Incident, State};
 use crate::notify::{Message, Sender};
 use crate::state::{Clock, Result, Store, failpoint, outbox};
 
@@ -11,6 +18,8 @@ const HIDDEN: i64 = 120_000_000;
 const FIRST_WAIT: i64 = 10_000_000;
 /// The longest wait.
 const LONGEST_WAIT: i64 = 900_000_000;
+/// So long the end of an incident is told again, to reach a receiver that was away.
+const ENDS_TOLD: i64 = 900_000_000;
 
 /// What became of the messages that were due.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +31,13 @@ pub struct Delivered {
 }
 
 /// Sends what is due, each message once.
-pub async fn deliver(store: &Store, sender: &Sender, clock: &dyn Clock) -> Result<Delivered> {
+pub async fn deliver(
+    store: &Store,
+    sender: &Sender,
+    config: &Config,
+    clock: &dyn Clock,
+) -> Result<Delivered> {
+    let repeated: Vec<String> = sender.repeated().into_iter().map(|(name, _)| name).collect();
     let mut done = Delivered::default();
     loop {
         let now = clock.now();
@@ -30,11 +45,15 @@ pub async fn deliver(store: &Store, sender: &Sender, clock: &dyn Clock) -> Resul
         if batch.is_empty() {
             return Ok(done);
         }
+        let repeated = &repeated;
         let sending = batch.iter().map(|waiting| async move {
-            match serde_json::from_str::<Message>(&waiting.payload) {
-                Ok(message) => sender.send(&waiting.notifier, &message, now).await.map_err(|f| f.why),
-                Err(error) => Err(format!("the message cannot be read: {error}")),
-            }
+            let message = match serde_json::from_str::<Message>(&waiting.payload) {
+                // What has waited for long may no longer be so.
+                Ok(message) if repeated.contains(&waiting.notifier) => present(store, config, message).await,
+                Ok(message) => message,
+                Err(error) => return Err(format!("the message cannot be read: {error}")),
+            };
+            sender.send(&waiting.notifier, &message, now).await.map_err(|f| f.why)
         });
         let results = futures::future::join_all(sending).await;
         failpoint("deliver.sent");
@@ -53,4 +72,60 @@ pub async fn deliver(store: &Store, sender: &Sender, clock: &dyn Clock) -> Resul
             }
         }
     }
+}
+
+/// The message about an incident as it is now.
+async fn present(store: &Store, config: &Config, message: Message) -> Message {
+    let Some(number) = message.incident else { return message };
+    match incidents::find(store, number).await {
+        Ok(Some(incident)) => state_of(config, &incident),
+        Ok(None) | Err(_) => message,
+    }
+}
+
+fn state_of(config: &Config, incident: &Incident) -> Message {
+    let pair = config.pairs.iter().find(|pair| pair.name == incident.pair);
+    let labels = pair.map(|pair| pair.labels.clone()).unwrap_or_default();
+    audit::message(incident, incident.state.word(), &labels)
+}
+
+/// When each notifier was last reminded.
+#[derive(Debug, Default)]
+pub(super) struct Reminded(BTreeMap<String, i64>);
+
+/// Tells those that want to hear again how all incidents stand that are open or have just ended. One that was out of reach
+/// is told at the next time: nothing is kept, because it is the present that is told.
+pub(super) async fn remind(
+    store: &Store,
+    sender: &Sender,
+    config: &Config,
+    clock: &dyn Clock,
+    reminded: &mut Reminded,
+) -> Result<Delivered> {
+    let now = clock.now();
+    let mut due: Vec<String> = Vec::new();
+    for (name, every) in sender.repeated() {
+        if reminded.0.get(&name).is_none_or(|last| now - last >= every) {
+            reminded.0.insert(name.clone(), now);
+            due.push(name);
+        }
+    }
+    let mut done = Delivered::default();
+    if due.is_empty() {
+        return Ok(done);
+    }
+    let told = |incident: &Incident| {
+        (incident.is_active() || incident.state == State::Resolved) && !incident.is_muted(now)
+    };
+    let incidents = incidents::since(store, now - ENDS_TOLD).await?;
+    for incident in incidents.iter().filter(|incident| told(incident)) {
+        let message = state_of(config, incident);
+        for name in &due {
+            match sender.send(name, &message, now).await {
+                Ok(()) => done.sent.push(name.clone()),
+                Err(failure) => done.failed.push((name.clone(), failure.why)),
+            }
+        }
+    }
+    Ok(done)
 }

@@ -5,9 +5,13 @@ mod budget;
 mod build;
 mod deliver;
 mod once;
+mod schedule;
+mod scrape;
+mod serve;
 mod validate;
 
 pub use build::{address_of, watched};
 pub use deliver::{Delivered, deliver};
 pub use once::{Audit, Refused, Wanted, audit};
+pub use serve::{Load, Request, Say, Service, Standing};
 pub use validate::validate;

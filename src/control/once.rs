@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 
 use super::budget::{Budgets, threads};
-use super::{Delivered, deliver, watched};
+use super::deliver::{Reminded, deliver, remind};
+use super::{Delivered, watched};
 use crate::audit::{self, Auditor, Ran, Status};
 use crate::config::Loaded;
 use crate::config::settings::{Level, Pair};
@@ -118,7 +119,11 @@ pub async fn audit(
     });
     let runs: Vec<Vec<Ran>> =
         futures::stream::iter(jobs).buffered(config.server.workers as usize).try_collect().await?;
-    let delivered = deliver(store, &sender, clock.as_ref()).await.map_err(Refused::State)?;
+    let mut delivered = deliver(store, &sender, config, clock.as_ref()).await.map_err(Refused::State)?;
+    let mut reminded = Reminded::default();
+    let again =
+        remind(store, &sender, config, clock.as_ref(), &mut reminded).await.map_err(Refused::State)?;
+    delivered.failed.extend(again.failed);
     let keep = |span: crate::config::threshold::Span| clock.now().saturating_sub(span.micros());
     audit::store::prune(store, keep(config.history.keep_runs), keep(config.history.keep_diff_rows))
         .await

@@ -57,6 +57,23 @@ pub async fn list(store: &Store, resolved_too: bool) -> Result<Vec<Incident>> {
     rows.iter().map(|row| read(store.name(), row.get::<&str, _>(0))).collect()
 }
 
+/// One incident, outside any write transaction.
+pub async fn find(store: &Store, number: i64) -> Result<Option<Incident>> {
+    let rows = store.rows("select body from drift_incident where number = $1", &[number.into()]).await?;
+    rows.first().map(|row| read(store.name(), row.get::<&str, _>(0))).transpose()
+}
+
+/// The incidents that are not over, and those that ended after an instant.
+pub async fn since(store: &Store, ended_after: i64) -> Result<Vec<Incident>> {
+    let rows = store
+        .rows(
+            "select body from drift_incident where state <> 'resolved' or changed > $1 order by number",
+            &[ended_after.into()],
+        )
+        .await?;
+    rows.iter().map(|row| read(store.name(), row.get::<&str, _>(0))).collect()
+}
+
 /// What happened to an incident, in order.
 pub async fn events(store: &Store, number: i64) -> Result<Vec<Happened>> {
     let rows = store

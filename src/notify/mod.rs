@@ -17,6 +17,8 @@ use crate::config::settings::Notifier;
 pub struct Message {
     /// What identifies it: the same id twice is the same message.
     pub id: String,
+    /// The incident that it is about; `None` for a test.
+    pub incident: Option<i64>,
     /// What happened, as `opened` or `resolved`.
     pub event: String,
     /// `warn`, `fail` or `page`.
@@ -69,7 +71,8 @@ impl Sender {
         self.notifiers.keys().cloned().collect()
     }
 
-    /// Those that want to hear again, while something lasts, and how often, in microseconds.
+    /// Those that want to hear again, while something lasts, and how often, in microseconds. They are told what is, not what
+    /// happened.
     pub fn repeated(&self) -> Vec<(String, i64)> {
         let of = |(name, notifier): (&String, &Notifier)| match notifier {
             Notifier::Alertmanager(settings) => Some((name.clone(), settings.resend.micros())),

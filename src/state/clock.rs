@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, SecondsFormat, Utc};
+use tokio::sync::watch;
 
 /// Tells the time and waits for it. The one place where drift's own clock is read, so that a week can pass in a second.
 #[async_trait]
@@ -34,6 +35,36 @@ impl Clock for SystemClock {
             }
             tokio::time::sleep(Duration::from_micros(left.unsigned_abs()).min(Duration::from_secs(30))).await;
         }
+    }
+}
+
+/// A clock that stands until it is set, for days that pass in a moment.
+#[derive(Debug)]
+pub struct ManualClock {
+    now: watch::Sender<i64>,
+}
+
+impl ManualClock {
+    /// A clock that stands at an instant.
+    pub fn at(now: i64) -> ManualClock {
+        ManualClock { now: watch::channel(now).0 }
+    }
+
+    /// Sets it forward. Whoever waited for an instant that has come goes on.
+    pub fn set(&self, now: i64) {
+        self.now.send_modify(|at| *at = now.max(*at));
+    }
+}
+
+#[async_trait]
+impl Clock for ManualClock {
+    fn now(&self) -> i64 {
+        *self.now.borrow()
+    }
+
+    async fn sleep_until(&self, at: i64) {
+        // The sender lives as long as the clock, so that this cannot fail.
+        let _ = self.now.subscribe().wait_for(|now| *now >= at).await;
     }
 }
 

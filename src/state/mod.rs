@@ -20,7 +20,7 @@ use std::time::Duration;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
 use sqlx::{Any, AnyPool, Row, Transaction};
 
-pub use clock::{Clock, SystemClock, rfc3339};
+pub use clock::{Clock, ManualClock, SystemClock, rfc3339};
 pub use failpoint::failpoint;
 
 use crate::config::address;

@@ -1,84 +1,13 @@
 //! Audits: what is configured is checked, judged, remembered and told, on a state in SQLite and in PostgreSQL.
 
-use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::support::database::{MySql, Postgres};
-use crate::support::drift::{Drift, Outcome};
-
-/// A folder with two SQLite databases that hold the same 100 orders, and a configuration of the pair.
-struct Shop {
-    folder: TempDir,
-    state: String,
-}
-
-const TABLE: &str = "create table orders (id integer primary key, amount decimal(12,2) not null, note text)";
-
-impl Shop {
-    fn with_state(state: Option<String>) -> Shop {
-        let folder = tempfile::tempdir().expect("a folder");
-        let shop = Shop { state: state.unwrap_or_else(|| "sqlite:state.db".into()), folder };
-        for name in ["source.db", "target.db"] {
-            shop.sql(name, TABLE);
-            shop.sql(
-                name,
-                "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100) insert into orders select i, i * 1.5, 'n' || i from n",
-            );
-        }
-        shop.write("");
-        shop
-    }
-
-    fn new() -> Shop {
-        Shop::with_state(None)
-    }
-
-    fn write(&self, more: &str) {
-        let text = format!(
-            "version: 1\nconnections:\n  a: {{ url: \"sqlite:source.db\" }}\n  b: {{ url: \"sqlite:target.db\" }}\npairs:\n  - name: orders\n    labels: {{ team: payments }}\n    source: {{ connection: a, table: orders }}\n    target: {{ connection: b, table: orders }}\n    confirm: {{ rounds: 2, wait: 20ms }}\n{more}"
-        );
-        std::fs::write(self.path().join("drift.yaml"), text).expect("a configuration");
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn sql(&self, name: &str, sql: &str) {
-        let db = Connection::open(self.path().join(name)).expect("a database");
-        db.execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
-    }
-
-    fn drift(&self, args: &[&str]) -> Drift {
-        Drift::new().current_dir(self.path()).args(["--state", &self.state]).args(args)
-    }
-
-    fn audit(&self) -> (Outcome, Value) {
-        self.drift(&["audit"]).run_json()
-    }
-
-    fn incidents(&self) -> Vec<(String, String, String)> {
-        let (_, document) = self.drift(&["incident", "list", "--all"]).run_json();
-        let word = |incident: &Value, name: &str| incident[name].as_str().unwrap_or_default().to_string();
-        let listed = document["incidents"].as_array().cloned().unwrap_or_default();
-        listed.iter().map(|i| (word(i, "kind"), word(i, "state"), word(i, "attribution"))).collect()
-    }
-}
-
-fn incident(kind: &str, state: &str, attribution: &str) -> (String, String, String) {
-    (kind.into(), state.into(), attribution.into())
-}
-
-/// Runs a test on a state in SQLite and on one in PostgreSQL.
-fn on_both(test: impl Fn(Shop)) {
-    test(Shop::new());
-    let database = Postgres::fresh();
-    test(Shop::with_state(Some(database.url().to_string())));
-}
+use crate::support::drift::Drift;
+use crate::support::shop::{Shop, TABLE, incident, on_both};
 
 #[test]
 fn damage_is_found_told_apart_and_over_when_a_person_says_so() {
@@ -235,39 +164,6 @@ fn a_changed_past_shows() {
     shop.sql("state.db", "update drift_audit set actor = 'nobody' where seq = 1");
     let verified = shop.chain();
     assert!(verified.is_err_and(|e| e.message.contains("entry 1")));
-}
-
-impl Shop {
-    fn chain(&self) -> drift::state::Result<u64> {
-        let url = match self.state.strip_prefix("sqlite:") {
-            Some(file) => format!("sqlite:{}", self.path().join(file).display()),
-            None => self.state.clone(),
-        };
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime.block_on(async {
-            let store = drift::state::Store::open(&url).await?;
-            drift::state::audit_log::verify(&store).await
-        })
-    }
-
-    fn verify_chain(&self) {
-        let entries = self.chain().unwrap_or_else(|e| panic!("{e}"));
-        assert!(entries > 0);
-    }
-
-    fn forget_leases(&self) {
-        let url = match self.state.strip_prefix("sqlite:") {
-            Some(file) => format!("sqlite:{}", self.path().join(file).display()),
-            None => self.state.clone(),
-        };
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime.block_on(async {
-            let store = drift::state::Store::open(&url).await.expect("a store");
-            let mut tx = store.begin().await.expect("a transaction");
-            tx.execute("delete from drift_lease", &[]).await.expect("leases");
-            tx.commit().await.expect("a commit");
-        });
-    }
 }
 
 /// A live pair of servers; nothing but drift's own state is written, by the servers' own word.

@@ -21,6 +21,7 @@ mod real;
 mod repair;
 mod reports;
 mod sample;
+mod serve;
 mod support;
 mod tables;
 mod traps;

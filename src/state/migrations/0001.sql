@@ -41,6 +41,16 @@ create table drift_slot (
   done bigint not null,
   primary key (pair, level)
 );
+create table drift_latest (
+  pair text not null,
+  level text not null,
+  run text not null,
+  status text not null,
+  completed bigint not null,
+  answered bigint,
+  measure text,
+  primary key (pair, level)
+);
 create table drift_coverage (
   pair text not null,
   level text not null,
@@ -86,7 +96,7 @@ create table drift_outbox (
   sent bigint,
   error text
 );
-create index drift_outbox_due on drift_outbox (due);
+create index drift_outbox_due on drift_outbox (due) where sent is null;
 create table drift_audit (
   seq bigint primary key,
   at bigint not null,

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -133,13 +134,32 @@ impl Drift {
 /// A call on its way; killed if the test ends before it.
 pub struct Running {
     child: Child,
-    stdout: thread::JoinHandle<Vec<u8>>,
-    stderr: thread::JoinHandle<Vec<u8>>,
+    stdout: Drain,
+    stderr: Drain,
     deadline: Instant,
     shown: Vec<String>,
 }
 
+/// A pipe that is read while the process runs.
+struct Drain {
+    read: Arc<Mutex<Vec<u8>>>,
+    reader: thread::JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail where it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Running {
+    /// What it has written to standard error so far.
+    pub fn stderr_so_far(&self) -> String {
+        String::from_utf8_lossy(&self.stderr.read.lock().expect("the reader's end")).into_owned()
+    }
+
     /// Sends a signal by its name, such as `INT`.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
@@ -169,8 +189,8 @@ impl Running {
         };
         let outcome = Outcome {
             code: status.and_then(|s| s.code()).unwrap_or(-1),
-            stdout: text(self.stdout),
-            stderr: text(self.stderr),
+            stdout: self.stdout.text(),
+            stderr: self.stderr.text(),
             peak_memory,
             call: format!("drift {}", self.shown.join(" ")),
         };
@@ -184,16 +204,30 @@ impl Running {
     }
 }
 
-fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).expect("the output of the process");
-        bytes
-    })
+fn drain(mut pipe: impl Read + Send + 'static) -> Drain {
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let filled = Arc::clone(&read);
+    let reader = thread::spawn(move || {
+        let mut chunk = [0; 8192];
+        loop {
+            match pipe.read(&mut chunk).expect("the output of the process") {
+                0 => break,
+                n => filled.lock().expect("the one who reads along").extend_from_slice(&chunk[..n]),
+            }
+        }
+    });
+    Drain { read, reader }
 }
 
-fn text(reader: thread::JoinHandle<Vec<u8>>) -> String {
-    String::from_utf8(reader.join().expect("the reader's end")).expect("output in UTF-8")
+impl Drain {
+    /// Everything, once the process has ended.
+    fn text(&mut self) -> String {
+        while !self.reader.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let bytes = std::mem::take(&mut *self.read.lock().expect("the reader's end"));
+        String::from_utf8(bytes).expect("output in UTF-8")
+    }
 }
 
 /// The passwords in the URLs among the arguments.

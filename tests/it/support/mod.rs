@@ -6,6 +6,8 @@ pub mod database;
 pub mod drift;
 pub mod parquet;
 pub mod proxy;
+pub mod services;
+pub mod shop;
 pub mod twin;
 
 use std::future::Future;
