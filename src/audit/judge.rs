@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::check::{CheckResult, Reason, Status, check_id};
-use super::measure::{RowMeasure, SchemaFinding, SchemaMeasure};
+use super::measure::{Against, RowMeasure, SchemaFinding, SchemaMeasure};
 use crate::compare::Bound;
 use crate::config::settings::{RowChecks, SchemaChecks, Thresholds, TypeWeights, Weight};
 use crate::config::threshold::Limit;
@@ -25,7 +25,7 @@ const NAMED: usize = 3;
 
 /// How bad a finding is by the configuration.
 pub fn weight(finding: &SchemaFinding, checks: &SchemaChecks) -> Weight {
-    match finding.kind.as_str() {
+    let configured = match finding.kind.as_str() {
         "column_missing" => checks.column_missing,
         "column_added" => checks.column_added,
         "type_changed" => match checks.type_changed {
@@ -38,12 +38,17 @@ pub fn weight(finding: &SchemaFinding, checks: &SchemaChecks) -> Weight {
                 }
             }
         },
+        // Who allows more NULLs than before refuses nothing.
+        "nullability_changed" if !finding.narrows => checks.nullability_changed.min(Weight::Info),
         "nullability_changed" => checks.nullability_changed,
         "key_changed" => checks.key_changed,
         "order_changed" => checks.order_changed,
         "default_changed" => checks.default_changed,
         _ => checks.untagged_version,
-    }
+    };
+    let known = finding.against == Against::Target
+        && finding.column.as_ref().is_some_and(|column| checks.accept.contains(column));
+    if known || finding.agreed { configured.min(Weight::Info) } else { configured }
 }
 
 /// The results of a schema check: one for each kind of finding.
@@ -78,7 +83,7 @@ pub fn schema(pair: &str, measure: &SchemaMeasure, checks: &SchemaChecks) -> Vec
             metric: kind.into(),
             status,
             reason: None,
-            measured: Some(found.len() as f64),
+            measured: Some(found.iter().filter(|(_, weight)| *weight > Weight::Info).count() as f64),
             threshold: Some("0".into()),
             n: None,
             bound: None,
@@ -310,6 +315,7 @@ mod tests {
             to: Some("varchar(20)".into()),
             narrows,
             renamed: None,
+            agreed: false,
         };
         let measure = SchemaMeasure {
             findings: vec![

@@ -37,6 +37,9 @@ pub struct SchemaFinding {
     pub narrows: bool,
     /// The column's name on the other side, if it seems to have been renamed.
     pub renamed: Option<String>,
+    /// Whether a person has said that it was meant to be.
+    #[serde(default)]
+    pub agreed: bool,
 }
 
 impl SchemaFinding {
@@ -55,6 +58,7 @@ impl SchemaFinding {
             to: finding.target.clone(),
             narrows: finding.severity != Severity::Info,
             renamed: renamed.cloned(),
+            agreed: false,
         }
     }
 

@@ -244,14 +244,14 @@ impl Auditor {
         let mut measure =
             SchemaMeasure { findings: differences(&shapes[0], &shapes[1], &map, Against::Target) };
         let mut accept = [true, true];
+        let mut agreed = [None, None];
         let mut changed = [false, false];
         for (at, (side, against)) in
             [("source", Against::SourceBefore), ("target", Against::TargetBefore)].into_iter().enumerate()
         {
-            let Some(Known { accepted, tag: told }) = store::accepted(&self.store, &pair.name, side).await?
-            else {
-                continue;
-            };
+            let Some(known) = store::accepted(&self.store, &pair.name, side).await? else { continue };
+            let Known { accepted, tag: told, agreed: with } = known;
+            agreed[at] = with;
             let mut found = differences(&accepted, &shapes[at], &[], against);
             if at == 0 && checks.version_tag.is_some() && !found.is_empty() {
                 if told == tag {
@@ -263,6 +263,7 @@ impl Auditor {
                         to: tag.clone(),
                         narrows: false,
                         renamed: None,
+                        agreed: false,
                     });
                 } else {
                     // A change that its version tells was meant to be.
@@ -272,6 +273,12 @@ impl Auditor {
             accept[at] = found.iter().all(|finding| judge::weight(finding, checks) <= Weight::Info);
             changed[at] = !accept[at];
             measure.findings.extend(found);
+        }
+        if let [Some(source), Some(target)] = &agreed {
+            let known = differences(source, target, &map, Against::Target);
+            for finding in &mut measure.findings {
+                finding.agreed = known.contains(finding);
+            }
         }
         let sides_agree = measure
             .findings
@@ -547,7 +554,8 @@ pub fn message(incident: &Incident, event: &str, labels: &BTreeMap<String, Strin
 fn finding(result: &CheckResult, severity: Severity) -> Finding {
     let columns = match result.evidence.as_array() {
         Some(found) => {
-            found.iter().filter_map(|f| f["finding"]["column"].as_str()).map(str::to_string).collect()
+            let told = found.iter().filter(|f| f["weight"] != "info");
+            told.filter_map(|f| f["finding"]["column"].as_str()).map(str::to_string).collect()
         }
         None => Vec::new(),
     };

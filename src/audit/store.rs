@@ -290,21 +290,30 @@ pub struct Known {
     pub accepted: TableShape,
     /// The version that it had.
     pub tag: Option<String>,
+    /// What a person has accepted, as the two sides stood then; `None` where nobody was asked.
+    pub agreed: Option<TableShape>,
 }
 
 /// The accepted schema of a side.
 pub async fn accepted(store: &Store, pair: &str, side: &str) -> Result<Option<Known>> {
     let rows = store
         .rows(
-            "select accepted, accepted_tag from drift_shape where pair = $1 and side = $2",
+            "select accepted, accepted_tag, agreed from drift_shape where pair = $1 and side = $2",
             &[pair.into(), side.into()],
         )
         .await?;
-    let known = |row: &AnyRow| {
-        let accepted = serde_json::from_str(row.get::<&str, _>(0)).map_err(|e| Error {
+    let shape = |text: &str| {
+        serde_json::from_str(text).map_err(|e| Error {
             message: format!("the state {}: the accepted schema of {pair} cannot be read: {e}", store.name()),
-        })?;
-        Ok(Known { accepted, tag: row.get(1) })
+        })
+    };
+    let known = |row: &AnyRow| {
+        let agreed: Option<String> = row.get(2);
+        Ok(Known {
+            accepted: shape(row.get(0))?,
+            tag: row.get(1),
+            agreed: agreed.map(|text| shape(&text)).transpose()?,
+        })
     };
     rows.first().map(known).transpose()
 }
@@ -340,7 +349,8 @@ async fn accept_side(tx: &mut Tx, pair: &str, side: &str, now: i64) -> Result<()
 /// Makes what both sides look like now the accepted state.
 pub async fn accept(tx: &mut Tx, pair: &str, now: i64) -> Result<()> {
     accept_side(tx, pair, "source", now).await?;
-    accept_side(tx, pair, "target", now).await
+    accept_side(tx, pair, "target", now).await?;
+    tx.execute("update drift_shape set agreed = seen where pair = $1", &[pair.into()]).await.map(|_| ())
 }
 
 /// Forgets runs that began before `runs`, and the keys of differing rows of runs before `differences`.

@@ -8,10 +8,11 @@ use super::{Exit, Global, print, print_json};
 use crate::config::{self, Loaded, Problem};
 use crate::control;
 use crate::preflight;
+use crate::report::words::counted;
 use crate::state::Store;
 
 /// The configuration that is read where none is named.
-const DEFAULT: &str = "drift.yaml";
+pub(super) const DEFAULT: &str = "drift.yaml";
 
 #[derive(Debug, Args)]
 pub(super) struct ValidateArgs {
@@ -95,9 +96,13 @@ pub(super) async fn validate(global: &Global, args: &ValidateArgs) -> Exit {
             let lines: Vec<String> = found.iter().map(|finding| format!("{finding}\n")).collect();
             let failed = found.iter().filter(|f| f.severity == preflight::Severity::Fail).count();
             let head = if bad {
-                format!("{} in {}\n", counted(failed, "problem"), counted(pairs, "pair"))
+                format!(
+                    "{} in {}\n",
+                    counted(failed as u64, "problem", "problems"),
+                    counted(pairs as u64, "pair", "pairs")
+                )
             } else {
-                format!("{} can be checked\n", counted(pairs, "pair"))
+                format!("{} can be checked\n", counted(pairs as u64, "pair", "pairs"))
             };
             print(&format!("{head}{}", lines.concat()));
         }
@@ -109,7 +114,7 @@ pub(super) async fn validate(global: &Global, args: &ValidateArgs) -> Exit {
             &serde_json::json!({ "schema_version": 1, "ok": true, "pairs": pairs, "problems": [] }),
         );
     } else {
-        print(&format!("the configuration is well-formed: {}\n", counted(pairs, "pair")));
+        print(&format!("the configuration is well-formed: {}\n", counted(pairs as u64, "pair", "pairs")));
     }
     Exit::Equal
 }
@@ -126,8 +131,4 @@ fn tell(global: &Global, problems: &[Problem]) {
     } else {
         problems.iter().for_each(|problem| global.say(&problem.to_string()));
     }
-}
-
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

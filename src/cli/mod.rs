@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod history;
 mod incident;
+mod init;
 mod progress;
 mod schema;
 mod serve;
@@ -123,6 +124,8 @@ enum Command {
     Incident(incident::IncidentArgs),
     /// Print what earlier runs found
     History(history::HistoryArgs),
+    /// Write a configuration from two databases: tables that match by name, their keys, and when to check what
+    Init(init::InitArgs),
     /// Check the configuration
     Validate(config::ValidateArgs),
     /// Print the configuration with all its defaults, without secrets
@@ -339,6 +342,7 @@ async fn dispatch(cli: &Cli) -> Exit {
         Command::Notify(args) => serve::notify(&cli.global, args).await,
         Command::Incident(args) => incident::run(&cli.global, args).await,
         Command::History(args) => history::run(&cli.global, args).await,
+        Command::Init(args) => init::run(&cli.global, args).await,
         Command::Validate(args) => config::validate(&cli.global, args).await,
         Command::Config => config::show(&cli.global),
         Command::Demo => demo::run(&cli.global).await,

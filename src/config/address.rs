@@ -272,6 +272,33 @@ pub fn connection_name(url: &Url) -> String {
     out
 }
 
+impl Object {
+    /// The text that is read as this object again.
+    pub fn written(&self) -> String {
+        let quoted = |name: &str| {
+            if name.contains(['.', '"']) || name.starts_with('(') {
+                format!("\"{}\"", name.replace('"', "\"\""))
+            } else {
+                name.to_string()
+            }
+        };
+        match self {
+            Object::Table { schema: Some(schema), name } => format!("{}.{}", quoted(schema), quoted(name)),
+            Object::Table { schema: None, name } => quoted(name),
+            Object::Query(query) => format!("({query})"),
+        }
+    }
+}
+
+/// A database URL whose password was replaced by `${variable}`, where one stood in it.
+pub fn without_typed_password(url: &str, variable: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once(':')?;
+    let password = password_part(rest).filter(|_| has_typed_password(url))?;
+    let user = rest.find(&format!(":{password}@"))?;
+    let after = &rest[user + password.len() + 2..];
+    Some(format!("{scheme}:{}:${{{variable}}}@{after}", &rest[..user]))
+}
+
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -347,6 +374,18 @@ mod tests {
         assert!(parse("sqlite:a.db#(select 1").is_err());
         assert!(parse("sqlite:a.db").is_err());
         assert!(parse("sqlite:a.db#").is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        for (schema, name) in [(None, "a"), (Some("public"), "a b"), (Some("x\"y.z"), "(q)"), (None, "a.b")] {
+            let object = Object::Table { schema: schema.map(str::to_string), name: name.into() };
+            assert_eq!(parse_object(&object.written()), Ok(object));
+        }
+        let without = |url| without_typed_password(url, "PW");
+        assert_eq!(without("mysql://ada:geheim@db/shop").as_deref(), Some("mysql://ada:${PW}@db/shop"));
+        assert_eq!(without("mysql://ada:g@h:x@db/shop").as_deref(), Some("mysql://ada:${PW}@db/shop"));
+        assert_eq!((without("mysql://ada@db/shop"), without("mysql://ada:${X}@db/shop")), (None, None));
     }
 
     #[test]

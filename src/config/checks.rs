@@ -184,6 +184,9 @@ pub struct SchemaChecks {
     pub default_changed: Weight,
     /// A change of the source's schema that its version did not tell
     pub untagged_version: Weight,
+    /// Columns whose standing differences between source and target are known; what changes later is still told
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<String>,
     /// Where the version of the source's schema is written: `comment` (the table's), or a query
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version_tag: Option<String>,
@@ -200,6 +203,7 @@ impl Default for SchemaChecks {
             order_changed: Weight::Ignore,
             default_changed: Weight::Ignore,
             untagged_version: Weight::Warn,
+            accept: Vec::new(),
             version_tag: None,
         }
     }

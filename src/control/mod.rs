@@ -4,6 +4,7 @@
 mod budget;
 mod build;
 mod deliver;
+mod init;
 mod once;
 mod schedule;
 mod scrape;
@@ -12,6 +13,7 @@ mod validate;
 
 pub use build::{address_of, watched};
 pub use deliver::{Delivered, deliver};
+pub use init::{Database, Draft, init};
 pub use once::{Audit, Refused, Wanted, audit};
 pub use serve::{Load, Request, Say, Service, Standing};
 pub use validate::validate;

@@ -21,6 +21,7 @@ use crate::audit::{self, Auditor, Ran, Reason, Status, Watched};
 use crate::config::settings::{Level, Pair};
 use crate::config::{Loaded, Problem};
 use crate::notify::Sender;
+use crate::report::words::counted;
 use crate::state::{self, Clock, Store, failpoint, lease};
 use crate::telemetry::Metrics;
 
@@ -259,7 +260,7 @@ impl Service {
             }
         }
         self.metrics.leader.set(1.0);
-        (self.say)(&format!("scheduling {} checks of {} pairs", plan.tasks.len(), plan.pairs.len()));
+        (self.say)(&format!("scheduling {}", plan.size()));
         let mut running: FuturesUnordered<BoxFuture<'_, Ended>> = FuturesUnordered::new();
         let lost = self.keep_lead();
         tokio::pin!(lost);
@@ -328,11 +329,17 @@ impl Service {
     /// Lets running checks end, for a while, and gives the lease back.
     async fn finish(&self, running: &mut FuturesUnordered<BoxFuture<'_, Ended>>) {
         if !running.is_empty() {
-            (self.say)(&format!("ending: {} checks still run", running.len()));
+            (self.say)(&format!(
+                "ending: {} still running",
+                counted(running.len() as u64, "check", "checks")
+            ));
         }
         let all = async { while running.next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all).await.is_err() {
-            (self.say)(&format!("{} checks are given up; the next start runs them again", running.len()));
+            (self.say)(&format!(
+                "{} given up; the next start runs them again",
+                counted(running.len() as u64, "check", "checks")
+            ));
         }
         let given = async {
             let mut tx = self.store.begin().await?;
@@ -499,11 +506,7 @@ impl Service {
             Ok(plan) => {
                 self.metrics.config_reloaded.set(1.0);
                 self.metrics.config_loaded_at.set(self.clock.now() as f64 / 1e6);
-                (self.say)(&format!(
-                    "the configuration was read again: {} checks of {} pairs",
-                    plan.tasks.len(),
-                    plan.pairs.len()
-                ));
+                (self.say)(&format!("the configuration was read again: {}", plan.size()));
                 Some(plan)
             }
             Err(why) => {
@@ -586,6 +589,11 @@ struct Shared {
 }
 
 impl Watch {
+    fn size(&self) -> String {
+        let checks = counted(self.tasks.len() as u64, "check", "checks");
+        format!("{checks} of {}", counted(self.pairs.len() as u64, "pair", "pairs"))
+    }
+
     fn shared(&self) -> Shared {
         Shared {
             budgets: Arc::clone(&self.budgets),

@@ -279,6 +279,22 @@ pub trait Snapshot: Send + Sync {
     fn cost(&self) -> Arc<Cost>;
 }
 
+/// The table of the target with the same name: that of the same schema, or the only one.
+pub fn partner<'a>(table: &Sibling, theirs: &'a [Sibling]) -> std::result::Result<&'a Sibling, String> {
+    let same: Vec<&Sibling> = theirs.iter().filter(|other| other.name == table.name).collect();
+    match same.as_slice() {
+        [] => Err(format!("the target has no table {}", table.name)),
+        [only] => Ok(only),
+        several => several.iter().find(|other| other.schema == table.schema).copied().ok_or_else(|| {
+            let names: Vec<String> = several.iter().map(|other| other.object.to_string()).collect();
+            format!(
+                "the target has several tables of this name, {}; compare them by themselves",
+                names.join(" and ")
+            )
+        }),
+    }
+}
+
 /// Counters of what reading costs.
 #[derive(Debug, Default)]
 pub struct Cost {
@@ -358,4 +374,23 @@ pub fn of(address: &Address, csv: &CsvOptions) -> Result<Box<dyn Endpoint>> {
 /// A place for an engine's own option files.
 pub(crate) fn home_file(name: &str) -> Option<PathBuf> {
     std::env::var_os("HOME").map(|home| PathBuf::from(home).join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(schema: &str, name: &str) -> Sibling {
+        let object = Object::Table { schema: Some(schema.into()), name: name.into() };
+        Sibling { schema: schema.into(), name: name.into(), object }
+    }
+
+    #[test]
+    fn a_table_meets_its_namesake_and_no_other() {
+        let theirs = [table("public", "a"), table("audit", "a"), table("audit", "b"), table("x", "C")];
+        assert_eq!(partner(&table("audit", "a"), &theirs), Ok(&theirs[1]));
+        assert_eq!(partner(&table("shop", "b"), &theirs), Ok(&theirs[2]));
+        assert!(partner(&table("shop", "a"), &theirs).unwrap_err().contains("several"));
+        assert_eq!(partner(&table("x", "c"), &theirs), Err("the target has no table c".into()));
+    }
 }

@@ -26,7 +26,8 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-pub(super) fn counted(n: u64, one: &str, many: &str) -> String {
+/// `1 row`, `50,000 rows`.
+pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(n), if n == 1 { one } else { many })
 }
 

@@ -67,6 +67,22 @@ fn a_changed_schema_is_an_incident_until_it_is_accepted() {
 }
 
 #[test]
+fn a_standing_difference_that_a_person_accepts_is_told_no_more() {
+    let shop = Shop::new();
+    shop.sql("target.db", "alter table orders add column loaded text");
+    shop.write("    checks: { schema: { column_added: fail } }\n");
+    shop.audit().0.expect_code(1);
+    shop.drift(&["incident", "resolve", "1", "--reason", "expected"]).run().expect_code(0);
+    shop.audit().0.expect_code(0);
+    shop.sql("target.db", "alter table orders add column another text");
+    let (outcome, document) = shop.audit();
+    outcome.expect_code(1);
+    let added = &document["runs"][0]["results"][1];
+    assert_eq!((&added["metric"], &added["measured"]), (&"column_added".into(), &2.0.into()), "{added:#}");
+    assert!(added["summary"].as_str().unwrap().contains("another"), "{added:#}");
+}
+
+#[test]
 fn what_cannot_be_checked_is_no_pass_and_becomes_a_warning() {
     let shop = Shop::new();
     shop.write("    checks: { max_inconclusive: 3 }\n");

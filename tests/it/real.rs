@@ -367,3 +367,46 @@ fn all_flights_of_2013() {
     let pairs = if long { all_pairs() } else { PAIRS_AT_FULL_SIZE.to_vec() };
     equal_and_then_seven_changes(&pairs, &rows);
 }
+
+/// A newcomer's way: a configuration out of two databases, checked, run, without an edit.
+#[test]
+fn init_validate_and_audit_work_without_an_edit() {
+    let rows = flights(SAMPLE);
+    let databases = [postgres(&rows), mysql(&rows), sqlite(&rows)];
+    for (source, target) in [(0, 1), (1, 0), (0, 2), (2, 1)] {
+        let (source, target) = (&databases[source], &databases[target]);
+        let folder = tempfile::tempdir().expect("a folder");
+        let whole = |table: &Table| table.address.split_once('#').expect("a table").0.to_string();
+        let drift = |args: &[&str]| {
+            Drift::new()
+                .current_dir(folder.path())
+                .args(args)
+                .env("SOURCE_PASSWORD", &password(&source.address))
+                .env("TARGET_PASSWORD", &password(&target.address))
+        };
+        let (from, to) = (whole(source), whole(target));
+        let names = format!("{} to {}", source.engine, target.engine);
+        let made = drift(&["init", &from, &to]).run().expect_code(0);
+        assert!(made.stdout.starts_with("drift.yaml: 1 pair of tables"), "{names}: {made}");
+        let text = std::fs::read_to_string(folder.path().join("drift.yaml")).expect("a configuration");
+        assert!(!text.contains(&password(&server_of(source, target))), "{names}: a password was written");
+        drift(&["validate"]).run().expect_code(0);
+        drift(&["validate", "--online"]).run().expect_code(0);
+        let (outcome, document) = drift(&["audit"]).run_json();
+        outcome.expect_code(0);
+        assert_eq!(document["status"], "pass", "{names}: {document:#}\n{text}");
+        assert_eq!(document["runs"][1]["rows_compared"], rows.len(), "{names}");
+        // A second one refuses to write over the first.
+        drift(&["init", &from, &to]).run().expect_code(2);
+    }
+}
+
+/// The side that has a password.
+fn server_of(source: &Table, target: &Table) -> String {
+    [source, target].into_iter().find(|table| table.engine != "sqlite").expect("a server").address.clone()
+}
+
+fn password(address: &str) -> String {
+    let url = url::Url::parse(address).ok();
+    url.and_then(|url| url.password().map(str::to_string)).unwrap_or_else(|| "none".into())
+}

@@ -9,7 +9,7 @@ use super::{CompareArgs, compared, exit_for};
 use crate::cli::{Exit, Global, Output, exit_of, parsed, print, print_human, print_json, print_report};
 use crate::compare::{CompareOutcome, CompareRequest, Endpoints};
 use crate::config::address::{Address, CsvOptions};
-use crate::endpoint::{self, Error, Sibling};
+use crate::endpoint::{self, Error, Sibling, partner};
 use crate::report::file::Pending;
 use crate::report::tables::Tables;
 use crate::report::{html, json, junit};
@@ -106,22 +106,6 @@ fn fits(patterns: &[Pattern], table: &Sibling) -> bool {
     patterns.iter().any(|pattern| pattern.matches(&qualified) || pattern.matches(&table.name))
 }
 
-/// The table of the target with the same name: that of the same schema, or the only one.
-fn partner<'a>(table: &Sibling, theirs: &'a [Sibling]) -> Result<&'a Sibling, String> {
-    let same: Vec<&Sibling> = theirs.iter().filter(|other| other.name == table.name).collect();
-    match same.as_slice() {
-        [] => Err(format!("the target has no table {}", table.name)),
-        [only] => Ok(only),
-        several => several.iter().find(|other| other.schema == table.schema).copied().ok_or_else(|| {
-            let names: Vec<String> = several.iter().map(|other| other.object.to_string()).collect();
-            format!(
-                "the target has several tables of this name, {}; compare them by themselves",
-                names.join(" and ")
-            )
-        }),
-    }
-}
-
 fn nothing_fits(source: &Address, patterns: &[String], ours: &[Sibling]) -> String {
     let mut names: Vec<String> =
         ours.iter().take(NAMED).map(|t| format!("{}.{}", t.schema, t.name)).collect();
@@ -160,14 +144,5 @@ mod tests {
         assert!(fit("orders", "audit", "orders") && fit("order*", "audit", "order_items"));
         assert!(fit("*", "any", "thing") && !fit("items", "public", "order_items"));
         assert!(pattern("[").is_err());
-    }
-
-    #[test]
-    fn a_table_meets_its_namesake_and_no_other() {
-        let theirs = [table("public", "a"), table("audit", "a"), table("audit", "b"), table("x", "C")];
-        assert_eq!(partner(&table("audit", "a"), &theirs), Ok(&theirs[1]));
-        assert_eq!(partner(&table("shop", "b"), &theirs), Ok(&theirs[2]));
-        assert!(partner(&table("shop", "a"), &theirs).unwrap_err().contains("several"));
-        assert_eq!(partner(&table("x", "c"), &theirs), Err("the target has no table c".into()));
     }
 }

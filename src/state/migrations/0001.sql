@@ -65,6 +65,7 @@ create table drift_shape (
   accepted_at bigint not null,
   seen text not null,
   seen_tag text,
+  agreed text,
   primary key (pair, side)
 );
 create table drift_incident (
