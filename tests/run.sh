@@ -138,7 +138,8 @@ chmod 644 "$temp/password"
 as postgres "$pg_bin/initdb" -D "$temp/pg-data" -U postgres -A scram-sha-256 --pwfile="$temp/password" \
   -E UTF8 --locale=C.UTF-8 --no-sync >"$temp/initdb.log" 2>&1 || { tail "$temp/initdb.log" >&2; die "initdb failed"; }
 serve postgres postgres "$pg_bin/postgres" -D "$temp/pg-data" -p "$pg_port" -k "$DRIFT_TEST_PG_SOCKET_DIR" \
-  -c listen_addresses=127.0.0.1 -c max_connections=200 -c shared_buffers=128MB \
+  -c listen_addresses=127.0.0.1 -c max_connections=200 -c log_line_prefix='%u|' \
+  -c shared_buffers=128MB \
   -c fsync=off -c synchronous_commit=off -c full_page_writes=off
 pg_pid=${pids[-1]}
 
@@ -165,6 +166,7 @@ wait_until postgres "$pg_pid" "$pg_bin/pg_isready" -q -h 127.0.0.1 -p "$pg_port"
 wait_until mariadb "$my_pid" \
   env MYSQL_PWD="$password" mariadb-admin --no-defaults -h 127.0.0.1 -P "$my_port" -u root ping
 
+export DRIFT_TEST_PG_LOG=$temp/postgres.log
 export DRIFT_TEST_POSTGRES=postgres://postgres:$password@127.0.0.1:$pg_port/postgres
 export DRIFT_TEST_MYSQL=mysql://root:$password@127.0.0.1:$my_port/mysql
 DRIFT_TEST_FLIGHTS=$(tests/real/flights.sh)

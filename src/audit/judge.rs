@@ -206,18 +206,16 @@ fn counted(
         (fail, warn) => (Status::Pass, warn.as_ref().or(fail.as_ref())),
     };
     let breached = matches!(status, Status::Warn | Status::Fail);
-    let what = match (metric, count) {
-        ("changed", 1) => "1 row differs".to_string(),
-        ("changed", n) => format!("{n} rows differ"),
-        ("only_in_source", n) => {
-            format!("{n} {} missing in the target", if n == 1 { "row is" } else { "rows are" })
-        }
-        ("only_in_target", 1) => "1 row is in the target only".to_string(),
-        ("only_in_target", n) => format!("{n} rows are in the target only"),
-        (_, 1) => "1 key stands in several rows".to_string(),
-        (_, n) => format!("{n} keys stand in several rows"),
+    let whole = if sampled { "a sample of " } else { "" };
+    let of = format!("{count} of {whole}{} rows", measure.rows);
+    let verb = if count == 1 { "is" } else { "are" };
+    let summary = match metric {
+        "changed" => format!("{of} {}", if count == 1 { "differs" } else { "differ" }),
+        "only_in_source" => format!("{of} {verb} missing in the target"),
+        "only_in_target" => format!("{of} {verb} in the target only"),
+        _ if count == 1 => "1 key stands in several rows".to_string(),
+        _ => format!("{count} keys stand in several rows"),
     };
-    let out_of = if sampled { " of a sample of " } else { " of " };
     CheckResult {
         id: check_id(pair, level, metric),
         metric: metric.into(),
@@ -227,7 +225,7 @@ fn counted(
         threshold: threshold.map(Limit::to_string),
         n: Some(measure.rows),
         bound: sampled.then_some((bound.low, bound.high)),
-        summary: format!("{what}{out_of}{}", measure.rows),
+        summary,
         evidence: if count == 0 {
             Value::Null
         } else {

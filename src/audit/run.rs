@@ -81,6 +81,7 @@ struct Measured {
     power: f64,
     confirmed: bool,
     attribution: Attribution,
+    lag: Option<i64>,
     /// Both sides as they are now, the source's version, and whether to accept each.
     shapes: Option<([TableShape; 2], Option<String>, [bool; 2])>,
 }
@@ -95,6 +96,7 @@ impl Measured {
             power: 0.0,
             confirmed: true,
             attribution: Attribution::Infrastructure,
+            lag: None,
             shapes: None,
         }
     }
@@ -156,14 +158,15 @@ impl Auditor {
         let status = Status::worst(measured.results.iter().map(|result| result.status));
         run.status = Some(status);
         let measure = measured.measure.to_string();
-        store::end(&mut tx, &run, &measured.results, &measure, measured.differences.as_deref()).await?;
+        let differences = measured.differences.as_deref();
+        store::end(&mut tx, &run, &measured.results, &measure, differences, measured.lag).await?;
         if let Some((shapes, tag, accept)) = &measured.shapes {
             for (at, side) in ["source", "target"].into_iter().enumerate() {
                 let tag = tag.as_deref().filter(|_| at == 0);
                 store::saw(&mut tx, &run.pair, side, &shapes[at], tag, accept[at], run.started).await?;
             }
         }
-        if matches!(status, Status::Pass | Status::Warn) && measured.power >= 1.0 {
+        if status == Status::Pass && measured.power >= 1.0 {
             let settled = i64::try_from(settle(&watched.pair).as_micros()).unwrap_or(0);
             store::verified(&mut tx, &run.pair, level.word(), run.started - settled).await?;
         }
@@ -296,6 +299,7 @@ impl Auditor {
             power: 1.0,
             confirmed: true,
             attribution,
+            lag: None,
             shapes: Some((shapes, tag, accept)),
         })
     }
@@ -333,6 +337,7 @@ impl Auditor {
             power: measure.power,
             confirmed: measure.confirmed,
             attribution: Attribution::Pipeline,
+            lag: measure.lag,
             shapes: None,
         })
     }

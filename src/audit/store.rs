@@ -51,13 +51,14 @@ pub async fn begin(tx: &mut Tx, run: &Run, config: &str) -> Result<()> {
     .map(|_| ())
 }
 
-/// Ends a run with its results. `measure` and `differences` are JSON.
+/// Ends a run with its results. `measure` and `differences` are JSON; `lag` is in microseconds, where it is known.
 pub async fn end(
     tx: &mut Tx,
     run: &Run,
     results: &[CheckResult],
     measure: &str,
     differences: Option<&str>,
+    lag: Option<i64>,
 ) -> Result<()> {
     let ended = run.ended.unwrap_or(run.started);
     tx.execute(
@@ -76,7 +77,7 @@ pub async fn end(
     let status = run.status.map_or("", Status::word);
     let answered = matches!(run.status, Some(Status::Pass | Status::Warn | Status::Fail));
     tx.execute(
-        "insert into drift_latest (pair, level, run, status, completed, answered, measure) values ($1, $2, $3, $4, $5, $6, $7) on conflict (pair, level) do update set run = excluded.run, status = excluded.status, completed = excluded.completed, answered = coalesce(excluded.answered, drift_latest.answered), measure = coalesce(excluded.measure, drift_latest.measure)",
+        "insert into drift_latest (pair, level, run, status, completed, answered, measure, lag) values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (pair, level) do update set run = excluded.run, status = excluded.status, completed = excluded.completed, lag = excluded.lag, answered = coalesce(excluded.answered, drift_latest.answered), measure = coalesce(excluded.measure, drift_latest.measure)",
         &[
             (&run.pair).into(),
             (&run.level).into(),
@@ -85,6 +86,7 @@ pub async fn end(
             ended.into(),
             answered.then_some(ended).into(),
             answered.then_some(measure).into(),
+            lag.into(),
         ],
     )
     .await?;
@@ -190,6 +192,16 @@ pub async fn results(store: &Store, run: &str) -> Result<Vec<Shown>> {
     Ok(rows.iter().map(shown).collect())
 }
 
+/// What a run has measured and the first rows that differed, both as JSON.
+pub async fn evidence(store: &Store, run: &str) -> Result<(Value, Value)> {
+    let rows = store.rows("select measure, differences from drift_run where id = $1", &[run.into()]).await?;
+    let json = |row: &AnyRow, at: usize| {
+        let text: Option<String> = row.get(at);
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    };
+    Ok(rows.first().map_or((Value::Null, Value::Null), |row| (json(row, 0), json(row, 1))))
+}
+
 /// How many of the latest runs of a level, this one not among them, came to no answer, counted back to the last that did.
 pub async fn without_answer(tx: &mut Tx, pair: &str, level: &str, before: &str, most: i64) -> Result<u32> {
     let rows = tx
@@ -238,13 +250,15 @@ pub struct Latest {
     pub answered: Option<i64>,
     /// What that one measured, as JSON.
     pub measure: Option<Value>,
+    /// How far the target lay behind the source at the latest run, in microseconds.
+    pub lag: Option<i64>,
 }
 
 /// The latest run of each level of each pair.
 pub async fn latest(store: &Store) -> Result<Vec<Latest>> {
     let rows = store
         .rows(
-            "select pair, level, status, completed, answered, measure from drift_latest order by pair, level",
+            "select pair, level, status, completed, answered, measure, lag from drift_latest order by pair, level",
             &[],
         )
         .await?;
@@ -255,6 +269,7 @@ pub async fn latest(store: &Store) -> Result<Vec<Latest>> {
         completed: row.get(3),
         answered: row.get(4),
         measure: row.get::<Option<String>, _>(5).and_then(|text| serde_json::from_str(&text).ok()),
+        lag: row.get(6),
     };
     Ok(rows.iter().map(latest).collect())
 }

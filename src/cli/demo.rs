@@ -1,4 +1,5 @@
-//! `drift demo`: two small SQLite shops with planted faults, compared, named, and shown as a page.
+//! `drift demo`: two small SQLite shops with planted faults, compared, named, and shown as a page; then the same faults
+//! under watch, in two days that pass at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,12 +7,21 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::{Exit, Global, endpoint, print, print_json};
+use crate::audit::Status;
 use crate::compare::{CompareOutcome, CompareRequest, Control, Pattern, compare};
+use crate::config;
 use crate::config::address::CsvOptions;
+use crate::control;
 use crate::endpoint::{Error, ErrorKind};
+use crate::incident::store;
 use crate::report::file::Pending;
-use crate::report::{html, human, json};
+use crate::report::{audit, html, human, incident, json};
+use crate::state::{Clock, ManualClock, Store, SystemClock, rfc3339};
 
+/// What is watched. The same file is an example for newcomers.
+const CONFIG: &str = include_str!("../../checks/demo.yaml");
+/// Microseconds.
+const DAY: i64 = 86_400_000_000;
 const ORDERS: i64 = 50_000;
 const CUSTOMERS: i64 = 5_000;
 const TABLES: [&str; 3] = ["orders", "customers", "payments"];
@@ -90,10 +100,7 @@ pub(super) async fn run(global: &Global) -> Exit {
 async fn demo(global: &Global) -> Result<Exit, Error> {
     let folder = fresh_folder()?;
     let paths = [folder.join("shop.db"), folder.join("replica.db")];
-    for (path, is_replica) in paths.iter().zip([false, true]) {
-        fill(path, is_replica)
-            .map_err(|e| Error::new(ErrorKind::Data, format!("cannot write {}: {e}", path.display())))?;
-    }
+    fill(&paths[0], false).and_then(|()| fill(&paths[1], true)).map_err(|e| unwritten(&folder, &e))?;
     let tells = !global.writes_json();
     if tells {
         let stories: Vec<String> = PLANTED.iter().map(|fault| format!("  - {}\n", fault.story)).collect();
@@ -126,12 +133,14 @@ async fn demo(global: &Global) -> Result<Exit, Error> {
         .and_then(|file| file.finish(|out| html::write(&shown, out)))
         .map_err(|why| Error::new(ErrorKind::Data, why))?;
 
+    let watched = watch(&folder, tells).await.map_err(|why| Error::new(ErrorKind::Data, why))?;
     let tables: Vec<(&str, &CompareOutcome)> = TABLES.into_iter().zip(&outcomes).collect();
     let named = PLANTED.iter().filter(|fault| is_named(fault, &tables)).count();
     let patterns: usize = outcomes.iter().flat_map(|o| &o.tally).map(|tally| tally.patterns().len()).sum();
     let rows: u64 = outcomes.iter().flat_map(|o| &o.tally).map(|tally| tally.different()).sum();
     let planted_rows: u64 = PLANTED.iter().map(|fault| fault.rows).sum();
-    let complete = named == PLANTED.len() && patterns == named && rows == planted_rows;
+    let complete =
+        named == PLANTED.len() && patterns == named && rows == planted_rows && watched.is_as_planted();
     if tells {
         let answer = if complete {
             format!("All {named} planted faults were named, and nothing else was.\n")
@@ -141,7 +150,12 @@ async fn demo(global: &Global) -> Result<Exit, Error> {
                 PLANTED.len()
             )
         };
-        print(&format!("{answer}The rows, on one page: {}\n", report.display()));
+        print(&format!(
+            "{answer}The rows, on one page: {}\nThe two days, on another: {}\nGo on there: cd {} && drift incident list\n",
+            report.display(),
+            watched.page.display(),
+            folder.display()
+        ));
     } else {
         let documents: Vec<_> = outcomes.iter().map(json::compare).collect();
         print_json(
@@ -150,11 +164,85 @@ async fn demo(global: &Global) -> Result<Exit, Error> {
                 "planted": PLANTED.len(),
                 "named": named,
                 "report": report.display().to_string(),
+                "watched": { "runs": watched.runs, "incidents": watched.incidents, "report": watched.page.display().to_string() },
                 "compared": documents,
             }),
         );
     }
     Ok(if complete { Exit::Equal } else { Exit::Incomplete })
+}
+
+fn unwritten(folder: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Data, format!("cannot write into {}: {error}", folder.display()))
+}
+
+/// What two days under watch came to.
+struct Watched {
+    runs: usize,
+    incidents: Vec<String>,
+    page: PathBuf,
+    /// Whether the first day was quiet and the second was not.
+    turned: bool,
+}
+
+impl Watched {
+    /// One incident for each table, and none before the faults.
+    fn is_as_planted(&self) -> bool {
+        self.turned && self.incidents.len() == TABLES.len()
+    }
+}
+
+/// Watches a healthy copy for two simulated days; at noon of the second, the faults are done to it.
+async fn watch(folder: &Path, tells: bool) -> Result<Watched, String> {
+    let copy = folder.join("copy.db");
+    let wrong = |e: &dyn std::fmt::Display| unwritten(folder, e).message;
+    fill(&copy, false).map_err(|e| wrong(&e))?;
+    std::fs::write(folder.join("drift.yaml"), CONFIG).map_err(|e| wrong(&e))?;
+    let place = folder.display().to_string();
+    let loaded = config::read(&[("drift.yaml".into(), CONFIG.into())], &|name| {
+        (name == "DRIFT_DEMO").then(|| place.clone())
+    });
+    let loaded =
+        loaded.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    let store = Store::open(&loaded.config.state.url).await.map_err(|e| e.message)?;
+    if tells {
+        print(
+            "$ drift audit     # every six hours, for two days that pass at once; at noon of the second, the faults come\n",
+        );
+    }
+    let now = SystemClock.now();
+    let start = now - now.rem_euclid(DAY) - 2 * DAY;
+    let clock = Arc::new(ManualClock::at(start));
+    let (mut runs, mut turned) = (0, true);
+    for quarter in 0..8 {
+        let (at, damaged) = (start + quarter * DAY / 4, quarter >= 6);
+        if quarter == 6 {
+            let damage: Vec<&str> = PLANTED.iter().map(|fault| fault.sql).collect();
+            Connection::open(&copy)
+                .and_then(|db| db.execute_batch(&damage.join(";\n")))
+                .map_err(|e| wrong(&e))?;
+        }
+        clock.set(at);
+        let wanted = control::Wanted::default();
+        let audited = control::audit(&loaded, &store, clock.clone(), &wanted, &|_| ()).await;
+        let audited = audited.map_err(|refused| match refused {
+            control::Refused::Usage(why) => why,
+            control::Refused::State(error) => error.message,
+        })?;
+        runs += audited.runs.len();
+        turned &= (audited.status() == Status::Fail) == damaged;
+        if tells {
+            print(&format!("{}  {}\n", rfc3339(at), audit::head(&audited.runs)));
+        }
+    }
+    let incidents = store::list(&store, false).await.map_err(|e| e.message)?;
+    if tells {
+        print(&format!("\n$ drift incident list\n{}\n", incident::list(&incidents, clock.now())));
+    }
+    let page = folder.join("watch.html");
+    let pairs: Vec<String> = loaded.config.pairs.iter().map(|pair| pair.name.clone()).collect();
+    super::report::write(&store, &pairs, clock.now(), &page).await?;
+    Ok(Watched { runs, incidents: incidents.iter().map(store::summary).collect(), page, turned })
 }
 
 fn is_named(fault: &Fault, tables: &[(&str, &CompareOutcome)]) -> bool {

@@ -10,6 +10,7 @@ mod history;
 mod incident;
 mod init;
 mod progress;
+mod report;
 mod schema;
 mod serve;
 mod version;
@@ -124,6 +125,8 @@ enum Command {
     Incident(incident::IncidentArgs),
     /// Print what earlier runs found
     History(history::HistoryArgs),
+    /// Write what is watched, its runs and incidents, as one HTML page
+    Report(report::ReportArgs),
     /// Write a configuration from two databases: tables that match by name, their keys, and when to check what
     Init(init::InitArgs),
     /// Check the configuration
@@ -342,6 +345,7 @@ async fn dispatch(cli: &Cli) -> Exit {
         Command::Notify(args) => serve::notify(&cli.global, args).await,
         Command::Incident(args) => incident::run(&cli.global, args).await,
         Command::History(args) => history::run(&cli.global, args).await,
+        Command::Report(args) => report::run(&cli.global, args).await,
         Command::Init(args) => init::run(&cli.global, args).await,
         Command::Validate(args) => config::validate(&cli.global, args).await,
         Command::Config => config::show(&cli.global),

@@ -121,10 +121,24 @@ impl Schedule {
         self.maintenance.iter().any(|window| window.contains(day, minute))
     }
 
-    /// The time between two slots, in microseconds.
-    pub(super) fn distance(&self, now: i64) -> Option<i64> {
-        let next = self.next(now)?;
-        Some(self.next(next)? - next)
+    /// The longest time between two runs in the week that follows, in microseconds: nights, weekends and maintenance count.
+    pub(super) fn longest_gap(&self, now: i64) -> i64 {
+        if let (Timing::Every { every, .. }, true) = (&self.timing, self.maintenance.is_empty()) {
+            return every.micros();
+        }
+        let (end, mut longest, mut before) = (now.saturating_add(WEEK), 0, None);
+        let mut slot = self.next(now);
+        while let Some(at) = slot {
+            let begins = self.begins(at);
+            longest = longest.max(before.map_or(0, |before| begins - before));
+            if begins > end && before.is_some() {
+                break;
+            }
+            before = Some(begins);
+            // Slots inside a window all begin at its end.
+            slot = self.next(at.max(begins - self.jitter));
+        }
+        longest
     }
 
     fn runs_at_first_sight(&self) -> bool {
@@ -366,6 +380,21 @@ mod tests {
         let ran = simulate(&mut task, start, start + 5 * HOUR, 0);
         let expected = [30, 60, 90, 240, 270, 300].map(|minutes| start + minutes * MINUTE);
         assert_eq!(ran, expected);
+    }
+
+    #[test]
+    fn the_longest_gap_counts_nights_weekends_and_maintenance() {
+        let now = at("2026-06-01T08:00:00Z");
+        let gap = |schedule: &Schedule| schedule.longest_gap(now);
+        assert_eq!(gap(&schedule("every 15m")), 15 * MINUTE);
+        // From 18:55 to 8:00.
+        assert_eq!(gap(&schedule("*/5 8-18 * * *")), 13 * HOUR + 5 * MINUTE);
+        assert_eq!(gap(&schedule("0 9 * * mon-fri")), 72 * HOUR);
+        // The next two: 1 July and 1 August.
+        assert_eq!(gap(&schedule("0 9 1 * *")), 31 * 24 * HOUR);
+        let window: Window = "daily 04:00-06:00".parse().unwrap();
+        let with = Schedule { maintenance: vec![window], ..schedule("every 30m") };
+        assert_eq!(gap(&with), 150 * MINUTE);
     }
 
     #[test]

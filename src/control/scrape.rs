@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::schedule::Schedule;
 use super::serve::Service;
 use crate::audit::Status;
 use crate::audit::measure::RowMeasure;
@@ -19,7 +18,7 @@ impl Service {
         let store = self.store();
         let (latest, coverage) = (runs::latest(store).await?, runs::coverage(store).await?);
         let (open, waiting) = (incidents::list(store, false).await?, outbox::waiting(store).await?);
-        let (metrics, loaded, now) = (self.metrics(), self.loaded(), self.now());
+        let (metrics, loaded) = (self.metrics(), self.loaded());
         let known = |pair: &str| loaded.config.pairs.iter().any(|known| known.name == pair);
         for gauges in [
             &metrics.check_status,
@@ -35,15 +34,10 @@ impl Service {
         ] {
             gauges.reset();
         }
-        for pair in &loaded.config.pairs {
-            for level in Level::ALL {
-                let Some(schedule) = Schedule::of(&loaded.config, pair, level) else { continue };
-                let labels = [pair.name.as_str(), level.word()];
-                metrics.watched_since.with_label_values(&labels).set(self.since() as f64 / SECOND);
-                if let Some(distance) = schedule.distance(now) {
-                    metrics.check_interval.with_label_values(&labels).set(distance as f64 / SECOND);
-                }
-            }
+        for (key, watching) in self.watching().iter() {
+            let labels = [key.0.as_str(), key.1.word()];
+            metrics.watched_since.with_label_values(&labels).set(watching.since as f64 / SECOND);
+            metrics.check_interval.with_label_values(&labels).set(watching.interval as f64 / SECOND);
         }
         // The rows of a pair are those of its latest run, of a sample or of all.
         let mut rows: BTreeMap<&str, (i64, RowMeasure)> = BTreeMap::new();
@@ -57,6 +51,9 @@ impl Service {
                     .set(f64::from(u8::from(run.status == status.word())));
             }
             metrics.last_completed.with_label_values(&labels).set(run.completed as f64 / SECOND);
+            if let Some(lag) = run.lag {
+                metrics.replication_lag.with_label_values(&labels[..1]).set(lag as f64 / SECOND);
+            }
             let Some(answered) = run.answered else { continue };
             metrics.last_success.with_label_values(&labels).set(answered as f64 / SECOND);
             let measure = run.measure.clone().filter(|_| run.level != Level::Schema.word());
@@ -84,9 +81,6 @@ impl Service {
                 1.0 - differing.min(measure.rows) as f64 / measure.rows as f64
             };
             metrics.match_ratio.with_label_values(&[*pair]).set(ratio);
-            if let Some(lag) = measure.lag {
-                metrics.replication_lag.with_label_values(&[*pair]).set(lag as f64 / SECOND);
-            }
         }
         for (pair, level, through) in coverage.iter().filter(|(pair, _, _)| known(pair)) {
             let through = *through as f64 / SECOND;

@@ -4,7 +4,7 @@
 //! run holds the lease of its pair and level, and its end, its results and its slot are remembered together.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -78,13 +78,22 @@ pub struct Service {
     standing: watch::Sender<Standing>,
     /// There may be something in the outbox.
     outbox: Notify,
+    watching: RwLock<BTreeMap<Key, Watching>>,
     /// Who this process is, where several share a store.
     me: String,
-    since: i64,
+}
+
+/// What is told of a scheduled check before it has run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watching {
+    /// Since when this process watches it, in microseconds since 1970.
+    pub(super) since: i64,
+    /// The longest time between two runs, in microseconds.
+    pub(super) interval: i64,
 }
 
 /// A level of a pair.
-type Key = (String, Level);
+pub(super) type Key = (String, Level);
 
 /// What is being watched, made of one reading of the configuration.
 struct Watch {
@@ -112,9 +121,8 @@ impl Service {
         load: Load,
         say: Say,
     ) -> Service {
-        let since = clock.now();
         metrics.config_reloaded.set(1.0);
-        metrics.config_loaded_at.set(since as f64 / 1e6);
+        metrics.config_loaded_at.set(clock.now() as f64 / 1e6);
         Service {
             store,
             clock,
@@ -124,8 +132,8 @@ impl Service {
             loaded: RwLock::new(Arc::new(loaded)),
             standing: watch::channel(Standing::default()).0,
             outbox: Notify::new(),
+            watching: RwLock::default(),
             me: Uuid::now_v7().simple().to_string(),
-            since,
         }
     }
 
@@ -153,13 +161,9 @@ impl Service {
         &self.metrics
     }
 
-    pub(super) fn now(&self) -> i64 {
-        self.clock.now()
-    }
-
-    /// Since when it watches, in microseconds since 1970.
-    pub(super) fn since(&self) -> i64 {
-        self.since
+    /// The scheduled checks.
+    pub(super) fn watching(&self) -> RwLockReadGuard<'_, BTreeMap<Key, Watching>> {
+        self.watching.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs until it is asked to stop. An error means that the configuration cannot be used at all; a store that is out of
@@ -527,11 +531,13 @@ impl Service {
         let loaded = self.loaded();
         let config = &loaded.config;
         let now = self.clock.now();
-        let (mut tasks, mut pairs) = (BTreeMap::new(), BTreeMap::new());
+        let (mut tasks, mut pairs, mut watching) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for pair in &config.pairs {
             for level in Level::ALL {
                 let Some(schedule) = scheduled(&loaded, pair, level) else { continue };
                 let key = (pair.name.clone(), level);
+                let since = self.watching().get(&key).map_or(now, |known| known.since);
+                watching.insert(key.clone(), Watching { since, interval: schedule.longest_gap(now) });
                 let task = match before.get(&key) {
                     Some(task) => task.clone().with(schedule, now),
                     None => Task::new(schedule, None, now),
@@ -545,14 +551,32 @@ impl Service {
         if tasks.is_empty() {
             return Err("no pair has a schedule; give pairs one, such as `schedule: { schema: every 5m, rows: every 15m }`, or run drift audit".into());
         }
+        let notifiers = Sender::new(&config.notifiers).names();
+        self.begin_counting(&watching, &notifiers);
+        *self.watching.write().unwrap_or_else(PoisonError::into_inner) = watching;
         Ok(Watch {
             tasks,
             pairs,
             budgets: Arc::new(Budgets::of(config)),
             workers: Arc::new(Semaphore::new(config.server.workers as usize)),
-            notifiers: Sender::new(&config.notifiers).names(),
+            notifiers,
             fingerprint: loaded.fingerprint(),
         })
+    }
+
+    /// Counters begin at 0: one that appears with its first event would hide that event from `increase()`.
+    fn begin_counting(&self, watching: &BTreeMap<Key, Watching>, notifiers: &[String]) {
+        for (pair, level) in watching.keys() {
+            self.metrics.check_duration.with_label_values(&[level.word()]);
+            for status in Status::ALL {
+                self.metrics.check_runs.with_label_values(&[pair.as_str(), level.word(), status.word()]);
+            }
+        }
+        for notifier in notifiers {
+            for result in ["sent", "failed"] {
+                self.metrics.notifications.with_label_values(&[notifier.as_str(), result]);
+            }
+        }
     }
 
     fn trouble(&self, error: &state::Error) {

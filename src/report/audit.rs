@@ -44,7 +44,8 @@ fn incident_line(incident: &Incident, news: Option<&str>) -> String {
     )
 }
 
-fn head(runs: &[Ran]) -> String {
+/// The answer in one line.
+pub fn head(runs: &[Ran]) -> String {
     let pairs = by_pair(runs);
     let of = |status: Status| -> Vec<&str> {
         let worst = |of: &[&Ran]| Status::worst(of.iter().map(|ran| ran.status));

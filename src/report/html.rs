@@ -41,25 +41,25 @@ fn page(outcomes: &[&CompareOutcome]) -> String {
             format!("{differing} of {} tables differ", several.len())
         }
     };
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>drift: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
-    );
     let share = Share { rows: ROWS / outcomes.len().max(1), bytes: BYTES / outcomes.len().max(1) };
     for outcome in outcomes {
         section(&mut out, outcome, share);
     }
+    document(&title, &out, "Examples only: <code>--diff</code> writes all differences.")
+}
+
+/// A whole page around its content. `title` and `note` are HTML.
+pub(super) fn document(title: &str, content: &str, note: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64);
-    let _ = write!(
-        out,
-        "<footer>drift {}, {}. Examples only: <code>--diff</code> writes all differences.</footer>\n</main>\n</body>\n</html>\n",
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>drift: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         {content}<footer>drift {}, {}. {note}</footer>\n</main>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
         temporal::format_timestamp_micros(now * 1_000_000, true)
-    );
-    out
+    )
 }
 
 /// What one comparison may take of the page.

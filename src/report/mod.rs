@@ -1,4 +1,4 @@
-//! Outcomes for people ([`human`], [`markdown`], [`html`]), for programs ([`json`], [`junit`]), and as files that stand
+//! Outcomes for people ([`human`], [`markdown`], [`html`]; [`watch`] for what is watched), for programs ([`json`], [`junit`]), and as files that stand
 //! whole or not at all ([`file`]): all differences ([`diff`]), the statements that would mend them ([`repair`]).
 
 pub mod audit;
@@ -12,4 +12,5 @@ pub mod junit;
 pub mod markdown;
 pub mod repair;
 pub mod tables;
+pub mod watch;
 pub mod words;

@@ -25,9 +25,9 @@ pub struct Metrics {
     pub last_completed: GaugeVec,
     /// `drift_check_last_success_timestamp_seconds{pair,level}`: the latest run that had an answer.
     pub last_success: GaugeVec,
-    /// `drift_check_interval_seconds{pair,level}`: the distance of the schedule's next two slots.
+    /// `drift_check_interval_seconds{pair,level}`: the longest time between two runs in the coming week.
     pub check_interval: GaugeVec,
-    /// `drift_check_watched_since_timestamp_seconds{pair,level}`: for checks that never had an answer.
+    /// `drift_check_watched_since_timestamp_seconds{pair,level}`: what stands in where a check never had an answer.
     pub watched_since: GaugeVec,
     /// `drift_verified_through_timestamp_seconds{pair,level}`.
     pub verified_through: GaugeVec,
@@ -107,7 +107,7 @@ impl Metrics {
             )?,
             check_interval: gauges(
                 "drift_check_interval_seconds",
-                "The time between two runs of the schedule",
+                "The longest time between two runs in the coming week, by the schedule",
                 &["pair", "level"],
             )?,
             watched_since: gauges(
@@ -117,7 +117,7 @@ impl Metrics {
             )?,
             verified_through: gauges(
                 "drift_verified_through_timestamp_seconds",
-                "Until when all rows were found to be right",
+                "Until when everything was found to be right: what passed, all rows of it",
                 &["pair", "level"],
             )?,
             rows_compared: counters("drift_rows_compared_total", "Rows compared", &["pair", "strategy"])?,

@@ -5,8 +5,10 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::support::database::{MySql, Postgres};
+use crate::support::database::{GeneralLog, MySql, MySqlUser, Postgres, PostgresRole, postgres_log};
 use crate::support::drift::Drift;
+use crate::support::eventually;
+use crate::support::services::free_port;
 use crate::support::shop::{Shop, TABLE, incident, on_both};
 
 #[test]
@@ -39,7 +41,11 @@ fn damage_is_found_told_apart_and_over_when_a_person_says_so() {
         assert_eq!(shop.incidents(), [incident("rows", "resolved", "pipeline")]);
         shop.drift(&["incident", "resolve", "1", "--reason", "fixed"]).run().expect_code(2);
         let history = shop.drift(&["history", "orders", "changed"]).run().expect_code(0).stdout;
-        assert_eq!(history.lines().filter(|line| line.contains("3 rows differ")).count(), 2, "{history}");
+        assert_eq!(
+            history.lines().filter(|line| line.contains("3 of 100 rows differ")).count(),
+            2,
+            "{history}"
+        );
     });
 }
 
@@ -214,4 +220,81 @@ fn postgres_to_mariadb_is_checked_and_nothing_is_written_there() {
         (&"inconclusive".into(), &"lag_too_high".into()),
         "{document:#}"
     );
+}
+
+/// Watching writes nothing but drift's own state: the servers' own logs of statements say so.
+#[test]
+fn the_servers_log_no_statement_that_writes() {
+    let role = PostgresRole::fresh();
+    let user = MySqlUser::fresh();
+    let (source, target) = (Postgres::fresh(), MySql::fresh());
+    let rows = "insert into items select i, i * 2 from (select 1 i union all select 2 union all select 3) n";
+    source.execute("create table items (id int primary key, price int)");
+    target.execute("create table items (id int primary key, price int)");
+    source.execute(rows);
+    target.execute(rows);
+    target.execute("update items set price = 7 where id = 2");
+    source.execute(&format!(
+        "grant select on items to {0}; alter role {0} set log_statement = 'all'",
+        role.name
+    ));
+    target.execute(&format!("grant select on items to {}", user.name));
+    let shop = Shop::new();
+    let port = free_port();
+    let text = format!(
+        "version: 1\nconnections:\n  a: {{ url: \"${{SOURCE}}\" }}\n  b: {{ url: \"${{TARGET}}\" }}\npairs:\n  - name: items\n    source: {{ connection: a, table: items }}\n    target: {{ connection: b, table: items }}\n    confirm: {{ rounds: 2, wait: 50ms }}\n    schedule: {{ schema: every 1s, rows: every 1s, full: \"* * * * *\" }}\nserver: {{ listen: \"127.0.0.1:{port}\" }}\n"
+    );
+    std::fs::write(shop.path().join("drift.yaml"), text).unwrap();
+    let drift = |args: &[&str]| {
+        let drift = shop.drift(args).env("SOURCE", role.in_url(source.url()).as_str());
+        drift.env("TARGET", user.in_url(target.url()).as_str())
+    };
+    let log = GeneralLog::on();
+    drift(&["validate", "--online"]).run().expect_code(0);
+    for level in ["schema", "rows", "full"] {
+        drift(&["audit", "--level", level]).run();
+    }
+    let running = drift(&["serve"]).spawn();
+    let runs = "select count(*) from drift_run where ended is not null";
+    eventually("checks run", || shop.state_numbers(runs)[0] >= 8);
+    running.signal("TERM");
+    running.wait().expect_code(0);
+    let statements = [postgres_log(&role.name), log.statements(&user.name)];
+    for statements in statements {
+        assert!(statements.iter().any(|sql| sql.contains("items")), "it reads the table: {statements:?}");
+        let reads = [
+            "select", "begin", "start", "set", "show", "commit", "rollback", "copy", "fetch", "explain",
+            "use", "with",
+        ];
+        for sql in &statements {
+            let word = sql.trim_start().split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            assert!(reads.contains(&word.to_lowercase().as_str()), "{sql}");
+            let writes = ["insert into", "update ", "delete from", "into outfile", "for update", "for share"];
+            assert!(!writes.iter().any(|word| sql.to_lowercase().contains(word)), "{sql}");
+            assert!(word.to_lowercase() != "copy" || sql.to_lowercase().contains("to stdout"), "{sql}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_costs_nothing_that_was_remembered() {
+    let shop = Shop::new();
+    shop.audit().0.expect_code(0);
+    let small = shop.path().join("small");
+    std::fs::create_dir(&small).expect("a folder");
+    let script = format!(
+        "cd {1} && mount -t tmpfs -o size=400k tmpfs {0} && cp state.db* {0}; {{ head -c 1M /dev/zero > {0}/filler; }} 2>/dev/null; \"$@\"; code=$?; rm {0}/filler; cp {0}/state.db* .; exit $code",
+        small.display(),
+        shop.path().display()
+    );
+    // A mount of its own vanishes with the process.
+    let full = Drift::new()
+        .current_dir(shop.path())
+        .args(["audit", "--state", &format!("sqlite:{}/state.db", small.display())])
+        .within(["unshare", "-m", "sh", "-c", &script, "sh"])
+        .run();
+    let full = full.expect_code(3);
+    assert!(full.stderr.contains("the disk is full"), "{full}");
+    shop.audit().0.expect_code(0);
+    assert_eq!(shop.state_numbers("select count(*) from drift_run where ended is not null"), [4]);
 }

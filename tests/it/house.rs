@@ -183,7 +183,7 @@ fn the_demo_finds_what_it_planted_each_time_in_a_folder_of_its_own() {
             outcome.stdout.contains("All 5 planted faults were named, and nothing else was."),
             "{outcome}"
         );
-        for file in ["replica.db", "report.html"] {
+        for file in ["replica.db", "report.html", "drift.yaml", "watch.html"] {
             assert!(folder.path().join(shops).join(file).is_file(), "{shops}/{file} is missing: {outcome}");
         }
     }

@@ -12,6 +12,7 @@ mod cases;
 mod config;
 mod confirm;
 mod engines;
+mod examples;
 mod faults;
 mod house;
 mod memory;

@@ -49,6 +49,7 @@ create table drift_latest (
   completed bigint not null,
   answered bigint,
   measure text,
+  lag bigint,
   primary key (pair, level)
 );
 create table drift_coverage (

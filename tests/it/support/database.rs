@@ -147,6 +147,80 @@ impl Drop for PostgresRole {
     }
 }
 
+/// The statements that the PostgreSQL server has logged for a user.
+pub fn postgres_log(user: &str) -> Vec<String> {
+    let path = std::env::var("DRIFT_TEST_PG_LOG").expect("DRIFT_TEST_PG_LOG is not set: run tests/run.sh");
+    let log = std::fs::read(path).expect("the server's log");
+    let log = String::from_utf8_lossy(&log).into_owned();
+    let mine = log.lines().filter_map(|line| line.strip_prefix(user)?.strip_prefix('|'));
+    // "LOG:  statement: …" of the simple protocol, "LOG:  execute NAME: …" of the extended one.
+    let sql = mine.filter_map(|line| {
+        let said = line.strip_prefix("LOG:")?.trim_start();
+        match said.strip_prefix("statement: ") {
+            Some(sql) => Some(sql),
+            None => said.strip_prefix("execute ")?.split_once(": ").map(|(_, sql)| sql),
+        }
+    });
+    sql.map(str::to_string).collect()
+}
+
+/// The MariaDB server's log of all statements, while this lives.
+pub struct GeneralLog;
+
+impl GeneralLog {
+    /// Turns it on.
+    pub fn on() -> GeneralLog {
+        mysql_execute(&mysql_server(), ["set global log_output = 'TABLE'", "set global general_log = 1"]);
+        GeneralLog
+    }
+
+    /// What it has for a user.
+    pub fn statements(&self, user: &str) -> Vec<String> {
+        block_on(async {
+            let options = MySqlConnectOptions::from_url(&mysql_server()).expect("a MySQL URL");
+            let mut connection = options.connect().await.expect("a connection");
+            let sql = format!(
+                "select convert(argument using utf8mb4) from mysql.general_log where user_host like '{user}[%' and command_type in ('Query', 'Prepare', 'Execute')"
+            );
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.expect("texts")
+        })
+    }
+}
+
+impl Drop for GeneralLog {
+    fn drop(&mut self) {
+        mysql_execute(&mysql_server(), ["set global general_log = 0"]);
+    }
+}
+
+/// A user of its own on the MariaDB server, dropped with its guard.
+pub struct MySqlUser {
+    /// Its name; the password is the same.
+    pub name: String,
+}
+
+impl MySqlUser {
+    /// Makes one that may log in and nothing else.
+    pub fn fresh() -> MySqlUser {
+        let name = format!("user_{}", fresh_name());
+        mysql_execute(&mysql_server(), [format!("create user {name} identified by '{name}'")]);
+        MySqlUser { name }
+    }
+
+    /// The URL with this user.
+    pub fn in_url(&self, mut url: Url) -> Url {
+        url.set_username(&self.name).expect("a user in the URL");
+        url.set_password(Some(&self.name)).expect("a password in the URL");
+        url
+    }
+}
+
+impl Drop for MySqlUser {
+    fn drop(&mut self) {
+        mysql_execute(&mysql_server(), [format!("drop user {}", self.name)]);
+    }
+}
+
 /// A database of its own on the MariaDB server.
 pub struct MySql {
     name: String,

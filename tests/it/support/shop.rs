@@ -109,13 +109,16 @@ impl Shop {
 
     /// Lets the leases of killed processes pass at once, on checks and on messages.
     pub fn forget_leases(&self) {
-        let url = self.state_url();
+        self.state_execute("delete from drift_lease");
+        self.state_execute("update drift_outbox set due = 0 where sent is null");
+    }
+
+    /// Changes the state behind drift's back.
+    pub fn state_execute(&self, sql: &'static str) {
         block_on(async {
-            let store = drift::state::Store::open(&url).await.expect("a store");
+            let store = drift::state::Store::open(&self.state_url()).await.expect("a store");
             let mut tx = store.begin().await.expect("a transaction");
-            tx.execute("delete from drift_lease", &[]).await.expect("leases");
-            let waiting = "update drift_outbox set due = 0 where sent is null";
-            tx.execute(waiting, &[]).await.expect("messages");
+            tx.execute(sql, &[]).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
             tx.commit().await.expect("a commit");
         });
     }
