@@ -263,8 +263,20 @@ fn the_servers_log_no_statement_that_writes() {
     for statements in statements {
         assert!(statements.iter().any(|sql| sql.contains("items")), "it reads the table: {statements:?}");
         let reads = [
-            "select", "begin", "start", "set", "show", "commit", "rollback", "copy", "fetch", "explain",
-            "use", "with",
+            "select",
+            "begin",
+            "start",
+            "set",
+            "show",
+            "commit",
+            "rollback",
+            "copy",
+            "fetch",
+            "explain",
+            "use",
+            "with",
+            "savepoint",
+            "release",
         ];
         for sql in &statements {
             let word = sql.trim_start().split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
