@@ -30,7 +30,12 @@ pub(super) async fn run(global: &Global, args: &HistoryArgs) -> Exit {
     let mut out = String::new();
     let mut listed: Vec<Value> = Vec::new();
     let read = async {
-        for run in store::runs(&store, Some(&args.pair), args.last).await? {
+        // Not every run has measured this.
+        let read = if args.metric.is_some() { args.last.saturating_mul(4) } else { args.last };
+        for run in store::runs(&store, Some(&args.pair), read).await? {
+            if listed.len() as i64 >= args.last {
+                break;
+            }
             let results = match &args.metric {
                 Some(metric) => store::results(&store, &run.id)
                     .await?
