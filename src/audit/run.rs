@@ -246,15 +246,24 @@ impl Auditor {
             pair.columns.rename.iter().map(|(from, to)| (from.clone(), to.clone())).collect();
         let mut measure =
             SchemaMeasure { findings: differences(&shapes[0], &shapes[1], &map, Against::Target) };
-        let mut accept = [true, true];
-        let mut agreed = [None, None];
-        let mut changed = [false, false];
-        for (at, (side, against)) in
-            [("source", Against::SourceBefore), ("target", Against::TargetBefore)].into_iter().enumerate()
+        let before = [
+            store::accepted(&self.store, &pair.name, "source").await?,
+            store::accepted(&self.store, &pair.name, "target").await?,
+        ];
+        if let [Some(Known { agreed: Some(source), .. }), Some(Known { agreed: Some(target), .. })] = &before
         {
-            let Some(known) = store::accepted(&self.store, &pair.name, side).await? else { continue };
-            let Known { accepted, tag: told, agreed: with } = known;
-            agreed[at] = with;
+            let known = differences(source, target, &map, Against::Target);
+            for finding in &mut measure.findings {
+                finding.agreed = known.contains(finding);
+            }
+        }
+        let is_meant = |finding: &SchemaFinding| judge::weight(finding, checks) <= Weight::Info;
+        let sides_agree = measure.findings.iter().all(is_meant);
+        let mut accept = [true, true];
+        let mut changed = [false, false];
+        for (at, known) in before.into_iter().enumerate() {
+            let Some(Known { accepted, tag: told, .. }) = known else { continue };
+            let against = [Against::SourceBefore, Against::TargetBefore][at];
             let mut found = differences(&accepted, &shapes[at], &[], against);
             if at == 0 && checks.version_tag.is_some() && !found.is_empty() {
                 if told == tag {
@@ -273,20 +282,14 @@ impl Auditor {
                     found.clear();
                 }
             }
-            accept[at] = found.iter().all(|finding| judge::weight(finding, checks) <= Weight::Info);
+            if at == 1 && accept[0] && sides_agree {
+                // The target has followed a source that is as it should be.
+                found.clear();
+            }
+            accept[at] = found.iter().all(is_meant);
             changed[at] = !accept[at];
             measure.findings.extend(found);
         }
-        if let [Some(source), Some(target)] = &agreed {
-            let known = differences(source, target, &map, Against::Target);
-            for finding in &mut measure.findings {
-                finding.agreed = known.contains(finding);
-            }
-        }
-        let sides_agree = measure
-            .findings
-            .iter()
-            .all(|f| f.against != Against::Target || judge::weight(f, checks) <= Weight::Info);
         let attribution = match changed {
             [true, true] if sides_agree => Attribution::UpstreamChange,
             _ => Attribution::Schema,

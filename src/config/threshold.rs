@@ -24,7 +24,11 @@ macro_rules! written_as_text {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                let text = self.to_string();
+                match text.parse::<u64>() {
+                    Ok(number) => serializer.serialize_u64(number),
+                    Err(_) => serializer.serialize_str(&text),
+                }
             }
         }
 

@@ -367,10 +367,11 @@ impl Service {
         let key = key.clone();
         Box::pin(async move {
             let loaded = self.loaded();
+            // The servers' budgets first: who waits for a busy server must not keep a worker from the others.
+            let _permits = shared.budgets.take(&loaded.config, &watched.pair).await;
             let Ok(_worker) = shared.workers.acquire_owned().await else {
                 return Ended { key, end: End::Again };
             };
-            let _permits = shared.budgets.take(&loaded.config, &watched.pair).await;
             let begun = self.clock.now();
             let auditor = Auditor {
                 store: self.store.clone(),
@@ -437,9 +438,14 @@ impl Service {
     async fn pump(&self, stop: &Notify) {
         let mut reminded = Reminded::default();
         let mut ends = false;
+        let mut loaded = self.loaded();
+        let mut sender = Sender::new(&loaded.config.notifiers);
         loop {
-            let loaded = self.loaded();
-            let sender = Sender::new(&loaded.config.notifiers);
+            let latest = self.loaded();
+            if !Arc::ptr_eq(&latest, &loaded) {
+                sender = Sender::new(&latest.config.notifiers);
+                loaded = latest;
+            }
             let round = async {
                 let delivered = deliver(&self.store, &sender, &loaded.config, self.clock.as_ref()).await?;
                 self.count(&delivered);

@@ -27,3 +27,4 @@ mod support;
 mod tables;
 mod traps;
 mod twins;
+mod watch;
