@@ -410,4 +410,5 @@ def main():
                 bench.sample(pair, arguments.rows[-1], "1%")
 
 
-main()
+if __name__ == "__main__":
+    main()

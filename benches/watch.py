@@ -29,7 +29,8 @@ PORT = 28480
 
 
 def build():
-    target = os.environ.get("CARGO_TARGET_DIR") or run([ROOT / "tests/target-dir.sh"], cwd=ROOT).strip()
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    target = os.environ.get("CARGO_TARGET_DIR") or str(cache / "drift-target" / "bench-release")
     environment = dict(os.environ, CARGO_TARGET_DIR=target)
     subprocess.run(["cargo", "build", "--release", "--locked", "-p", "drift", "--bin", "drift"], cwd=ROOT, env=environment, check=True)
     return pathlib.Path(target) / "release/drift"

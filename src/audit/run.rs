@@ -321,7 +321,7 @@ impl Auditor {
                 match compare(&watched.endpoints, &request, control).await {
                     Ok(outcome) => {
                         let measure = RowMeasure::of(&outcome, live && request.cutoff.is_none());
-                        (measure, keys(&outcome))
+                        (measure, places(&outcome))
                     }
                     Err(error) => (RowMeasure::failed(&error), None),
                 }
@@ -409,6 +409,7 @@ impl Auditor {
                 attribution: Attribution::Infrastructure,
                 power: 0.0,
                 confirmed: true,
+                run: run.id.clone(),
             };
             followed = Some(incidents::breach(tx, &pair.name, Kind::Unchecked, breach, now).await?);
         } else if answered {
@@ -448,6 +449,7 @@ impl Auditor {
                 attribution: measured.attribution,
                 power: measured.power,
                 confirmed: measured.confirmed,
+                run: run.id.clone(),
             };
             Some(incidents::breach(tx, &pair.name, kind, breach, now).await?)
         } else if answered && answers.iter().all(|r| r.status == Status::Pass) && !answers.is_empty() {
@@ -630,10 +632,15 @@ fn differences(
     findings.iter().map(|finding| SchemaFinding::of(finding, against, &renames)).collect()
 }
 
-/// The first differing rows by key, values masked.
-fn keys(outcome: &CompareOutcome) -> Option<String> {
+/// Where the damage lies: the first differing rows by key, values masked, and the ranges that hold all of them.
+fn places(outcome: &CompareOutcome) -> Option<String> {
     let tally = outcome.tally.as_ref().filter(|tally| !tally.differences.is_empty())?;
-    let rows: Vec<Value> =
-        tally.differences.iter().map(|d| Value::Object(d.json(outcome.confirmation.is_some()))).collect();
-    Some(Value::Array(rows).to_string())
+    let confirmed = outcome.confirmation.is_some();
+    let rows: Vec<Value> = tally.differences.iter().map(|d| Value::Object(d.json(confirmed))).collect();
+    let ranges: Vec<Value> = tally
+        .ranges
+        .iter()
+        .map(|range| json!({ "from": *range.from, "to": *range.to, "rows": range.rows }))
+        .collect();
+    Some(json!({ "rows": rows, "ranges": ranges, "ranges_merged": tally.ranges.are_merged() }).to_string())
 }

@@ -192,7 +192,8 @@ pub async fn results(store: &Store, run: &str) -> Result<Vec<Shown>> {
     Ok(rows.iter().map(shown).collect())
 }
 
-/// What a run has measured and the first rows that differed, both as JSON.
+/// What a run has measured, and where the damage lies: `rows`, `ranges` and `ranges_merged`, as in the document of `drift
+/// compare`. Both are null where they are not remembered (any more).
 pub async fn evidence(store: &Store, run: &str) -> Result<(Value, Value)> {
     let rows = store.rows("select measure, differences from drift_run where id = $1", &[run.into()]).await?;
     let json = |row: &AnyRow, at: usize| {

@@ -50,7 +50,7 @@ pub(super) async fn run(global: &Global, args: &AuditArgs) -> Exit {
     match control::audit(&loaded, &store, Arc::new(SystemClock), &wanted, &told).await {
         Ok(audit) => {
             show(global, &audit);
-            for (notifier, why) in &audit.delivered.failed {
+            for (notifier, why) in audit.delivered.failures() {
                 global.say(&format!("notifier {notifier}: {why}; the message is kept and sent again by the next audit or by drift serve"));
             }
             exit(&audit)

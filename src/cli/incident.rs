@@ -143,16 +143,19 @@ async fn found(global: &Global, store: &Store, number: i64) -> Result<Option<Inc
 async fn show(global: &Global, store: &Store, number: i64) -> Result<Exit> {
     let Some(incident) = found(global, store, number).await? else { return Ok(Exit::Usage) };
     let events = store::events(store, number).await?;
+    let (_, places) = audit::store::evidence(store, &incident.run).await?;
     if global.writes_json() {
         let mut document = report::json(&incident);
         document["events"] = events
             .iter()
             .map(|e| json!({ "at": rfc3339(e.at), "actor": e.actor, "event": e.event, "detail": e.detail }))
             .collect();
+        document["ranges"] = places["ranges"].clone();
+        document["ranges_merged"] = places["ranges_merged"].clone();
         document["schema_version"] = json!(1);
         print_json(global, &document);
     } else {
-        print_human(global, &report::one(&incident, &events, SystemClock.now()));
+        print_human(global, &report::one(&incident, &events, &places, SystemClock.now()));
     }
     Ok(Exit::Equal)
 }
@@ -194,7 +197,7 @@ async fn change(
     }
     let sender = crate::notify::Sender::new(&loaded.config.notifiers);
     let delivered = crate::control::deliver(store, &sender, &loaded.config, &SystemClock).await?;
-    for (notifier, why) in &delivered.failed {
+    for (notifier, why) in delivered.failures() {
         global.say(&format!("notifier {notifier}: {why}; the message is kept and sent again by the next audit or by drift serve"));
     }
     Ok(Exit::Equal)

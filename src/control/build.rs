@@ -35,7 +35,8 @@ pub fn watched(config: &Config, pair: &Pair) -> Result<Watched, Error> {
     let make = |address: &Address, table: &Table| -> Result<Arc<dyn Endpoint>, Error> {
         endpoint::of(address, &csv_of(config, table)).map(Arc::from)
     };
-    let endpoints = [make(&addresses[0], sides[0])?, make(&addresses[1], sides[1])?];
+    let remembered = |address: &Address, table: &Table| make(address, table).map(endpoint::remembering);
+    let endpoints = [remembered(&addresses[0], sides[0])?, remembered(&addresses[1], sides[1])?];
     let wants_lag = pair.cutoff.as_ref().is_some_and(|cutoff| cutoff.max_lag.is_some());
     let newest = match age_column(pair).filter(|_| wants_lag) {
         Some(column) => {

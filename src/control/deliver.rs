@@ -1,17 +1,18 @@
 //! Empties the outbox: at least once, later again where it fails, and never in the way of a check. Reminds those that want
 //! to hear of an incident again while it lasts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::audit;
 use crate::config::settings::Config;
 use crate::incident::store as incidents;
 use crate::incident::{Incident, State};
 use crate::notify::{Message, Sender};
+use crate::state::outbox::Waiting;
 use crate::state::{Clock, Result, Store, failpoint, outbox};
 
 /// Messages taken at once.
-const BATCH: i64 = 20;
+const BATCH: i64 = 200;
 /// While one is being sent, nobody else takes it.
 const HIDDEN: i64 = 120_000_000;
 /// The wait after the first failure, doubled after each further one.
@@ -30,6 +31,13 @@ pub struct Delivered {
     pub failed: Vec<(String, String)>,
 }
 
+impl Delivered {
+    /// What could not be sent, for people: each notifier and reason once, however many messages wait.
+    pub fn failures(&self) -> BTreeSet<&(String, String)> {
+        self.failed.iter().collect()
+    }
+}
+
 /// Sends what is due, each message once.
 pub async fn deliver(
     store: &Store,
@@ -45,19 +53,34 @@ pub async fn deliver(
         if batch.is_empty() {
             return Ok(done);
         }
-        let repeated = &repeated;
-        let sending = batch.iter().map(|waiting| async move {
-            let message = match serde_json::from_str::<Message>(&waiting.payload) {
-                // What has waited for long may no longer be so.
-                Ok(message) if repeated.contains(&waiting.notifier) => present(store, config, message).await,
-                Ok(message) => message,
-                Err(error) => return Err(format!("the message cannot be read: {error}")),
-            };
-            sender.send(&waiting.notifier, &message, now).await.map_err(|f| f.why)
+        let mut by_notifier: BTreeMap<&str, Vec<(&str, Message)>> = BTreeMap::new();
+        let mut results: Vec<(&Waiting, std::result::Result<(), String>)> = Vec::new();
+        for waiting in &batch {
+            match serde_json::from_str::<Message>(&waiting.payload) {
+                Ok(mut message) => {
+                    if repeated.contains(&waiting.notifier) {
+                        // What has waited for long may no longer be so.
+                        message = present(store, config, message).await;
+                    }
+                    by_notifier.entry(&waiting.notifier).or_default().push((&waiting.id, message));
+                }
+                Err(error) => results.push((waiting, Err(format!("the message cannot be read: {error}")))),
+            }
+        }
+        let sending = by_notifier.into_iter().map(|(name, messages)| async move {
+            let (ids, messages): (Vec<&str>, Vec<Message>) = messages.into_iter().unzip();
+            let sent = sender.send_all(name, &messages, now).await;
+            ids.into_iter().zip(sent).collect::<Vec<_>>()
         });
-        let results = futures::future::join_all(sending).await;
+        let sent: Vec<(&str, crate::notify::Result<()>)> =
+            futures::future::join_all(sending).await.into_iter().flatten().collect();
+        for (id, result) in sent {
+            if let Some(waiting) = batch.iter().find(|waiting| waiting.id == id) {
+                results.push((waiting, result.map_err(|failure| failure.why)));
+            }
+        }
         failpoint("deliver.sent");
-        for (waiting, result) in batch.iter().zip(results) {
+        for (waiting, result) in results {
             match result {
                 Ok(()) => {
                     outbox::sent(store, &waiting.id, clock.now()).await?;

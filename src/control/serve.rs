@@ -475,8 +475,10 @@ impl Service {
         for notifier in &delivered.sent {
             self.metrics.notifications.with_label_values(&[notifier.as_str(), "sent"]).inc();
         }
-        for (notifier, why) in &delivered.failed {
+        for (notifier, _) in &delivered.failed {
             self.metrics.notifications.with_label_values(&[notifier.as_str(), "failed"]).inc();
+        }
+        for (notifier, why) in delivered.failures() {
             (self.say)(&format!("notifier {notifier}: {why}; it is tried again"));
         }
     }

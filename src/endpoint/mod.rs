@@ -8,6 +8,7 @@ mod blocking;
 pub mod lake;
 pub mod mysql;
 pub mod postgres;
+mod remember;
 pub mod repair;
 pub mod sqlite;
 mod stamp;
@@ -23,6 +24,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+
+pub use remember::remembering;
 
 use crate::config::address::{Address, CsvOptions, Object};
 use crate::value::shape::{LogicalType, TableShape};

@@ -197,6 +197,9 @@ pub struct Incident {
     pub findings: Vec<Finding>,
     /// The share of the rows that was looked at when it was found; less cannot show that it is over.
     pub power: f64,
+    /// The run that last found it: its evidence says where the damage lies.
+    #[serde(default)]
+    pub run: String,
     /// How many checks in a row have passed.
     pub passes: u32,
     /// When each outbreak began, the latest at the end.
@@ -249,6 +252,8 @@ pub struct Breach {
     pub power: f64,
     /// Whether it has survived what replication could still repair; what has not waits for another sighting.
     pub confirmed: bool,
+    /// The run that found it.
+    pub run: String,
 }
 
 impl Breach {
@@ -302,6 +307,7 @@ impl Incident {
             last_seen: now,
             resolved: None,
             power: breach.power,
+            run: breach.run,
             passes: 0,
             outbreaks: vec![now],
             flapping: false,
@@ -412,6 +418,7 @@ impl Incident {
         self.attribution = breach.attribution;
         self.findings = breach.findings;
         self.power = breach.power;
+        self.run = breach.run;
         self.passes = 0;
         self.last_seen = now;
         news
@@ -455,6 +462,7 @@ mod tests {
             attribution: Attribution::Pipeline,
             power: 1.0,
             confirmed: true,
+            run: "r".into(),
         }
     }
 

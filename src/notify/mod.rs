@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::settings::Notifier;
 
+/// So many mails are sent one by one.
+const SINGLE_MAILS: usize = 3;
+
 /// Something to be told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -81,10 +84,25 @@ impl Sender {
         self.notifiers.iter().filter_map(of).collect()
     }
 
+    /// Tells one about several things; a result for each. Many mails that are due at once become one: who is woken by fifty
+    /// reads none of them.
+    pub async fn send_all(&self, name: &str, messages: &[Message], now: i64) -> Vec<Result<()>> {
+        match self.notifiers.get(name) {
+            Some(Notifier::Smtp(settings)) if messages.len() > SINGLE_MAILS => {
+                let result = smtp::send(settings, messages).await;
+                vec![result; messages.len()]
+            }
+            _ => {
+                let sending = messages.iter().map(|message| self.send(name, message, now));
+                futures::future::join_all(sending).await
+            }
+        }
+    }
+
     /// Tells one. `now` is in microseconds since 1970.
     pub async fn send(&self, name: &str, message: &Message, now: i64) -> Result<()> {
         match self.notifiers.get(name) {
-            Some(Notifier::Smtp(settings)) => smtp::send(settings, message).await,
+            Some(Notifier::Smtp(settings)) => smtp::send(settings, std::slice::from_ref(message)).await,
             Some(Notifier::Alertmanager(settings)) => {
                 alertmanager::send(&self.http, settings, message, now).await
             }

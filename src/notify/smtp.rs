@@ -9,14 +9,14 @@ use super::{Failure, Message, Result};
 use crate::config::settings::Smtp;
 use crate::state::rfc3339;
 
-/// Sends a message as mail. Its Message-ID is the message's id, so that a mail that is sent twice is known again.
-pub(super) async fn send(settings: &Smtp, message: &Message) -> Result<()> {
+/// Sends messages as one mail. Its Message-ID is the first message's id, so that a mail that is sent twice is known again.
+pub(super) async fn send(settings: &Smtp, messages: &[Message]) -> Result<()> {
     let url = with_encryption(&settings.url)?;
     let transport = AsyncSmtpTransport::<Tokio1Executor>::from_url(&url)
         .map_err(|e| Failure { why: format!("its url cannot be used: {e}") })?
         .timeout(Some(std::time::Duration::from_secs(20)))
         .build();
-    let mail = mail(settings, message)?;
+    let mail = mail(settings, messages)?;
     let result = transport.send(mail).await;
     transport.shutdown().await;
     match result {
@@ -48,20 +48,40 @@ fn with_encryption(text: &str) -> Result<String> {
     Ok(url.into())
 }
 
-fn mail(settings: &Smtp, message: &Message) -> Result<Mail> {
+fn mail(settings: &Smtp, messages: &[Message]) -> Result<Mail> {
     let mailbox = |text: &str| {
         text.parse::<Mailbox>().map_err(|e| Failure { why: format!("{text} is no mail address: {e}") })
     };
     let from = mailbox(&settings.from)?;
     let domain = from.email.domain().to_string();
+    let first = messages.first().map_or("", |message| message.id.as_str());
     let mut mail = Mail::builder()
         .from(from)
-        .subject(format!("[drift] {} {}: {}", message.severity.to_uppercase(), message.event, message.title))
-        .message_id(Some(format!("<{}@{domain}>", message.id)))
+        .subject(subject(messages))
+        .message_id(Some(format!("<{first}@{domain}>")))
         .header(ContentType::TEXT_PLAIN);
     for to in &settings.to {
         mail = mail.to(mailbox(to)?);
     }
+    let texts: Vec<String> = messages.iter().map(text).collect();
+    mail.body(texts.join("\n----\n\n")).map_err(|e| Failure { why: format!("the mail cannot be made: {e}") })
+}
+
+fn subject(messages: &[Message]) -> String {
+    match messages {
+        [one] => format!("[drift] {} {}: {}", one.severity.to_uppercase(), one.event, one.title),
+        several => {
+            let ended = several.iter().filter(|message| message.until.is_some()).count();
+            let worst = ["page", "fail", "warn"].into_iter().find(|word| {
+                several.iter().any(|message| message.until.is_none() && message.severity == *word)
+            });
+            let worst = worst.map_or(String::new(), |word| format!("{} ", word.to_uppercase()));
+            format!("[drift] {worst}{} incidents, {ended} of them over", several.len())
+        }
+    }
+}
+
+fn text(message: &Message) -> String {
     let mut text = format!("{}\n\n", message.title);
     for fact in &message.facts {
         text.push_str(&format!("- {fact}\n"));
@@ -74,5 +94,42 @@ fn mail(settings: &Smtp, message: &Message) -> Result<Mail> {
     for (name, value) in &message.labels {
         text.push_str(&format!("{name}: {value}\n"));
     }
-    mail.body(text).map_err(|e| Failure { why: format!("the mail cannot be made: {e}") })
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(id: &str, severity: &str, until: Option<i64>) -> Message {
+        Message {
+            id: id.into(),
+            incident: Some(1),
+            event: "opened".into(),
+            severity: severity.into(),
+            title: "orders: 1 of 100 rows differs".into(),
+            facts: vec!["1 of 100 rows differs".into()],
+            labels: [("pair".to_string(), "orders".to_string())].into(),
+            since: 0,
+            until,
+        }
+    }
+
+    #[test]
+    fn many_incidents_are_one_mail_that_names_the_worst() {
+        let one = [message("a", "fail", None)];
+        assert_eq!(subject(&one), "[drift] FAIL opened: orders: 1 of 100 rows differs");
+        let many = [
+            message("a", "warn", None),
+            message("b", "fail", None),
+            message("c", "page", Some(1)),
+            message("d", "warn", None),
+        ];
+        assert_eq!(subject(&many), "[drift] FAIL 4 incidents, 1 of them over");
+        let settings =
+            Smtp { url: String::new(), from: "drift@example.org".into(), to: vec!["a@example.org".into()] };
+        let mail = mail(&settings, &many).map(|mail| String::from_utf8_lossy(&mail.formatted()).into_owned());
+        let mail = mail.unwrap_or_else(|e| panic!("{e}"));
+        assert!(mail.contains("<a@example.org>") && mail.matches("pair: orders").count() == 4, "{mail}");
+    }
 }

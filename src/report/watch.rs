@@ -70,7 +70,7 @@ pub async fn gather(store: &Store, pairs: &[String], now: i64) -> Result<Watched
             levels.push(Level {
                 results: runs::results(store, &latest).await?,
                 measure: (word != "schema").then(|| serde_json::from_value(measure).ok()).flatten(),
-                differences: differences.as_array().cloned().unwrap_or_default(),
+                differences: differences["rows"].as_array().cloned().unwrap_or_default(),
                 verified: verified.map(|(_, _, at)| *at),
                 runs: of,
                 word,

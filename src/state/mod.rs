@@ -290,6 +290,10 @@ impl Error {
                 "another process holds it; nothing was lost, run this again"
             }
             Some("13" | "53100") => "the disk is full; nothing was lost, make room and run this again",
+            // Writing, syncing, shrinking, and the map of a write-ahead log.
+            Some("10" | "778" | "1034" | "1546" | "4874" | "5130") => {
+                "the disk is full or failing; nothing was lost, make room and run this again"
+            }
             Some("8" | "264" | "520" | "776" | "1032") => {
                 "it cannot be written; check the permissions of the file and its folder"
             }

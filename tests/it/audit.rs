@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::database::{GeneralLog, MySql, MySqlUser, Postgres, PostgresRole, postgres_log};
 use crate::support::drift::Drift;
 use crate::support::eventually;
-use crate::support::services::free_port;
+use crate::support::services::{Webhook, free_port};
 use crate::support::shop::{Shop, TABLE, incident, on_both};
 
 #[test]
@@ -30,6 +30,12 @@ fn damage_is_found_told_apart_and_over_when_a_person_says_so() {
         let (outcome, document) = shop.audit();
         outcome.expect_code(1);
         assert_eq!(document["runs"][1]["incident"]["news"], Value::Null, "it is told once");
+        let shown = shop.drift(&["incident", "show", "1"]).run().expect_code(0).stdout;
+        assert!(shown.contains("id=1 … id=3  3 rows") && shown.contains("id=50  1 row\n"), "{shown}");
+        assert_eq!(
+            shop.drift(&["incident", "show", "1"]).run_json().1["ranges"].as_array().map(Vec::len),
+            Some(2)
+        );
 
         shop.sql(
             "target.db",
@@ -177,6 +183,27 @@ fn a_state_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn a_test_message_arrives_signed_or_the_reason_is_told() {
+    let shop = Shop::new();
+    let hook = Webhook::fresh();
+    shop.write(&format!(
+        "notifiers:\n  hook: {{ kind: webhook, url: \"{}\", hmac: \"${{SECRET}}\" }}\n  gone: {{ kind: webhook, url: \"http://127.0.0.1:1/x\" }}\n",
+        hook.url()
+    ));
+    let test = |name: &str| shop.drift(&["notify", "test", name]).env("SECRET", "s3cret").run();
+    test("hook").expect_code(0);
+    let (_, message) = &hook.messages()[0];
+    assert_eq!((&message["event"], &message["labels"]["kind"]), (&"test".into(), &"test".into()));
+    assert!(test("gone").expect_code(3).stderr.contains("no connection"));
+    assert!(test("nobody").expect_code(2).stderr.contains("gone, hook"));
+    // Drift, and somebody could not be told.
+    shop.sql("target.db", "delete from orders where id = 7");
+    let outcome = shop.drift(&["audit"]).env("SECRET", "s3cret").run().expect_code(5);
+    assert!(outcome.stderr.contains("notifier gone: no connection"), "{outcome}");
+    assert_eq!(hook.messages().len(), 2, "the other was told");
+}
+
+#[test]
 fn a_changed_past_shows() {
     let shop = Shop::new();
     shop.sql("target.db", "delete from orders where id = 7");
@@ -294,19 +321,40 @@ fn a_full_disk_is_named_and_costs_nothing_that_was_remembered() {
     shop.audit().0.expect_code(0);
     let small = shop.path().join("small");
     std::fs::create_dir(&small).expect("a folder");
-    let script = format!(
-        "cd {1} && mount -t tmpfs -o size=400k tmpfs {0} && cp state.db* {0}; {{ head -c 1M /dev/zero > {0}/filler; }} 2>/dev/null; \"$@\"; code=$?; rm {0}/filler; cp {0}/state.db* .; exit $code",
-        small.display(),
-        shop.path().display()
-    );
-    // A mount of its own vanishes with the process.
-    let full = Drift::new()
-        .current_dir(shop.path())
-        .args(["audit", "--state", &format!("sqlite:{}/state.db", small.display())])
-        .within(["unshare", "-m", "sh", "-c", &script, "sh"])
-        .run();
-    let full = full.expect_code(3);
-    assert!(full.stderr.contains("the disk is full"), "{full}");
+    let full = |free: u32| {
+        // A mount of its own vanishes with the process.
+        let script = format!(
+            "cd {1} && mount -t tmpfs -o size=1m tmpfs {0} && sqlite3 state.db 'pragma wal_checkpoint(truncate)' >/dev/null && cp state.db {0} &&
+             room=$(df --output=avail -k {0} | tail -n 1) && head -c $(((room - {free}) * 1024)) /dev/zero > {0}/filler && \"$@\"
+             code=$?; rm -f {0}/filler && sqlite3 {0}/state.db 'pragma integrity_check' | grep -qx ok || exit 99
+             sqlite3 {0}/state.db 'pragma wal_checkpoint(truncate)' >/dev/null; cp {0}/state.db .; exit $code",
+            small.display(),
+            shop.path().display()
+        );
+        Drift::new()
+            .current_dir(shop.path())
+            .args(["audit", "--state", &format!("sqlite:{}/state.db", small.display())])
+            .within(["unshare", "-m", "sh", "-c", &script, "sh"])
+            .run()
+    };
+    let mut refused = 0;
+    for free in [0, 32, 40, 64, 80, 96, 512] {
+        // One that broke off holds its leases for half a minute.
+        shop.forget_leases();
+        let outcome = full(free);
+        if outcome.code == 3 {
+            assert!(
+                outcome.stderr.contains("the disk is full") && outcome.stderr.contains("make room"),
+                "{outcome}"
+            );
+            refused += 1;
+        } else {
+            assert_eq!(outcome.code, 0, "{free} KiB free: {outcome}");
+        }
+    }
+    assert!((2..7).contains(&refused), "{refused} of 7 had too little room");
     shop.audit().0.expect_code(0);
-    assert_eq!(shop.state_numbers("select count(*) from drift_run where ended is not null"), [4]);
+    let ended =
+        shop.state_numbers("select count(*) from drift_run where ended is not null and status <> 'pass'");
+    assert_eq!(ended, [0], "what was remembered is right");
 }
