@@ -13,7 +13,7 @@ use super::request::{request, settle};
 use super::store::{self, Known, Run};
 use super::{cell, judge};
 use crate::compare::{CompareOutcome, Control, Endpoints, compare};
-use crate::config::settings::{Level, Pair, Reacts, Weight};
+use crate::config::settings::{Level, Pair, Reacts, Switch, Weight};
 use crate::endpoint::{self, Endpoint};
 use crate::incident::store as incidents;
 use crate::incident::{Attribution, Breach, Event, Finding, Incident, Kind, News, Severity};
@@ -179,6 +179,31 @@ impl Auditor {
         tx.commit().await?;
         failpoint("audit.committed");
         Ok(Ran { run, status, results: measured.results, incident })
+    }
+
+    /// Runs a level like [`Auditor::run`]. A sample that fails is followed by a look at all rows, where the pair wants that:
+    /// a sample tells that something is wrong, and not where.
+    pub async fn check(
+        &self,
+        watched: &Watched,
+        level: Level,
+        bucket: i64,
+        slot: Option<i64>,
+    ) -> state::Result<Vec<Ran>> {
+        let ran = self.run(watched, level, bucket, slot).await?;
+        let rows = watched.pair.checks.rows.on().filter(|rows| rows.sample.is_some() && level == Level::Rows);
+        // Once for each outbreak: what is known already does not have to be found again.
+        let is_news = ran.status == Status::Fail && matches!(ran.incident, Some((_, Some(_))));
+        let Some(most) = rows.and_then(|rows| rows.localize).filter(|_| is_news) else {
+            return Ok(vec![ran]);
+        };
+        let mut whole = watched.clone();
+        if let Switch::On(checks) = &mut whole.pair.checks.rows {
+            checks.deadline = Some(most);
+        }
+        let localized = self.run(&whole, Level::Full, bucket, None).await?;
+        // Another process may be at it already.
+        Ok(if localized.status == Status::Skipped { vec![ran] } else { vec![ran, localized] })
     }
 
     /// Renews a lease for as long as it is polled; ends only when it is lost.

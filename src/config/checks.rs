@@ -224,6 +224,9 @@ pub struct RowChecks {
     pub only_in_target: Thresholds,
     /// Keys that stand in several rows
     pub duplicate_keys: Thresholds,
+    /// After a sample that fails, read all rows at once to find where the damage lies, for at most this long
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub localize: Option<Span>,
     /// End a check, without an answer, after this time
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Span>,
@@ -234,6 +237,7 @@ impl Default for RowChecks {
         let nothing = Thresholds { warn: None, fail: Some(Limit::Rows(0)) };
         RowChecks {
             sample: None,
+            localize: None,
             changed: nothing.clone(),
             only_in_source: nothing.clone(),
             only_in_target: nothing.clone(),

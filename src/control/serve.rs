@@ -386,10 +386,13 @@ impl Service {
             // A task of its own: neither a panic nor a long computation of one check may hold up the others.
             let task = tokio::spawn({
                 let watched = Arc::clone(&watched);
-                async move { auditor.run(&watched, level, slot, Some(slot)).await }
+                async move { auditor.check(&watched, level, slot, Some(slot)).await }
             });
             let end = match Abort(task).await {
-                Ok(Ok(ran)) => self.note(&ran, level, since, begun),
+                Ok(Ok(runs)) => {
+                    let ends: Vec<End> = runs.iter().map(|ran| self.note(ran, since, begun)).collect();
+                    ends.first().copied().unwrap_or(End::Done)
+                }
                 Ok(Err(error)) => {
                     self.trouble(&error);
                     End::Again
@@ -406,20 +409,20 @@ impl Service {
     }
 
     /// Counts a run, and says what a person should know.
-    fn note(&self, ran: &Ran, level: Level, since: i64, begun: i64) -> End {
+    fn note(&self, ran: &Ran, since: i64, begun: i64) -> End {
         let reason = ran.results.first().and_then(|result| result.reason);
         match (ran.status, reason) {
             (Status::Skipped, Some(Reason::Busy)) => return End::Again,
             (Status::Skipped, Some(Reason::Done)) => return End::Done,
             _ => self.stand(|standing| standing.trouble = None),
         }
-        let pair = ran.run.pair.as_str();
+        let (pair, level) = (ran.run.pair.as_str(), ran.run.level.as_str());
         let seconds = |micros: i64| micros.max(0) as f64 / 1e6;
         self.metrics.schedule_lag.observe(seconds(begun - since));
-        self.metrics.check_runs.with_label_values(&[pair, level.word(), ran.status.word()]).inc();
+        self.metrics.check_runs.with_label_values(&[pair, level, ran.status.word()]).inc();
         let took = seconds(ran.run.ended.unwrap_or(ran.run.started) - ran.run.started);
-        self.metrics.check_duration.with_label_values(&[level.word()]).observe(took);
-        if level != Level::Schema {
+        self.metrics.check_duration.with_label_values(&[level]).observe(took);
+        if level != Level::Schema.word() {
             let rows = u64::try_from(ran.run.rows).unwrap_or(0);
             self.metrics.rows_compared.with_label_values(&[pair, "stream"]).inc_by(rows);
         }
@@ -429,7 +432,7 @@ impl Service {
         } else if ran.status == Status::Error {
             let first = ran.results.iter().find(|result| result.status == Status::Error);
             let why = first.map_or("", |result| result.summary.as_str());
-            (self.say)(&format!("{pair} {}: {why}", level.word()));
+            (self.say)(&format!("{pair} {}: {why}", level));
         }
         End::Done
     }

@@ -197,9 +197,12 @@ pub struct Incident {
     pub findings: Vec<Finding>,
     /// The share of the rows that was looked at when it was found; less cannot show that it is over.
     pub power: f64,
-    /// The run that last found it: its evidence says where the damage lies.
+    /// The run whose evidence says where the damage lies: the latest of those that looked at the most.
     #[serde(default)]
     pub run: String,
+    /// The share of the rows that this run looked at.
+    #[serde(default)]
+    pub run_power: f64,
     /// How many checks in a row have passed.
     pub passes: u32,
     /// When each outbreak began, the latest at the end.
@@ -308,6 +311,7 @@ impl Incident {
             resolved: None,
             power: breach.power,
             run: breach.run,
+            run_power: breach.power,
             passes: 0,
             outbreaks: vec![now],
             flapping: false,
@@ -378,6 +382,7 @@ impl Incident {
     fn breach(&mut self, breach: Breach, now: i64) -> Option<News> {
         let severity = breach.severity();
         let seen_again = self.state == State::Pending;
+        let began_again = matches!(self.state, State::Recovering | State::Resolved);
         let news = match self.state {
             State::Pending if breach.confirmed || seen_again => {
                 self.enter(State::Open, now);
@@ -418,7 +423,10 @@ impl Incident {
         self.attribution = breach.attribution;
         self.findings = breach.findings;
         self.power = breach.power;
-        self.run = breach.run;
+        if breach.power >= self.run_power || began_again {
+            self.run = breach.run;
+            self.run_power = breach.power;
+        }
         self.passes = 0;
         self.last_seen = now;
         news

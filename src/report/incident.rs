@@ -92,7 +92,7 @@ fn places(incident: &Incident, places: &Value) -> String {
             incident.number
         );
     }
-    if incident.power < 1.0 {
+    if incident.run_power < 1.0 {
         let _ = writeln!(out, "  found by a sample: drift audit {} --full finds all of it", incident.pair);
     }
     out

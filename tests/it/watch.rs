@@ -46,6 +46,7 @@ struct Expect {
     /// The status of each level.
     schema: Option<String>,
     rows: Option<String>,
+    full: Option<String>,
     /// What checks measured.
     #[serde(default)]
     measured: BTreeMap<String, f64>,
@@ -146,7 +147,7 @@ fn differences(expect: &Expect, code: i32, document: &Value) -> Vec<String> {
     }
     let runs = document["runs"].as_array().cloned().unwrap_or_default();
     let results: Vec<&Value> = runs.iter().flat_map(|run| run["results"].as_array()).flatten().collect();
-    for (level, wanted) in [("schema", &expect.schema), ("rows", &expect.rows)] {
+    for (level, wanted) in [("schema", &expect.schema), ("rows", &expect.rows), ("full", &expect.full)] {
         let status = runs.iter().find(|run| run["level"] == level).map(|run| &run["status"]);
         if let Some(wanted) = wanted
             && status != Some(&Value::from(wanted.as_str()))
