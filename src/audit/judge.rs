@@ -6,20 +6,9 @@ use serde_json::{Value, json};
 use super::check::{CheckResult, Reason, Status, check_id};
 use super::measure::{Against, RowMeasure, SchemaFinding, SchemaMeasure};
 use crate::compare::Bound;
-use crate::config::settings::{RowChecks, SchemaChecks, Thresholds, TypeWeights, Weight};
+use crate::config::settings::{RowChecks, SCHEMA_FINDINGS, SchemaChecks, Thresholds, TypeWeights, Weight};
 use crate::config::threshold::Limit;
 
-/// The kinds of schema findings, in the order of reports.
-const SCHEMA: [&str; 8] = [
-    "column_missing",
-    "column_added",
-    "type_changed",
-    "nullability_changed",
-    "key_changed",
-    "order_changed",
-    "default_changed",
-    "untagged_version",
-];
 /// Findings named in a summary.
 const NAMED: usize = 3;
 
@@ -54,7 +43,7 @@ pub fn weight(finding: &SchemaFinding, checks: &SchemaChecks) -> Weight {
 /// The results of a schema check: one for each kind of finding.
 pub fn schema(pair: &str, measure: &SchemaMeasure, checks: &SchemaChecks) -> Vec<CheckResult> {
     let mut out = Vec::new();
-    for kind in SCHEMA {
+    for kind in SCHEMA_FINDINGS {
         if kind == "untagged_version" && checks.version_tag.is_none() {
             continue;
         }

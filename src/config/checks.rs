@@ -164,6 +164,18 @@ impl JsonSchema for TypeWeights {
     }
 }
 
+/// The kinds of schema findings, in the order of reports.
+pub const SCHEMA_FINDINGS: [&str; 8] = [
+    "column_missing",
+    "column_added",
+    "type_changed",
+    "nullability_changed",
+    "key_changed",
+    "order_changed",
+    "default_changed",
+    "untagged_version",
+];
+
 /// How bad each finding of the schemas is.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::threshold::{Span, Timing, Window, Zone};
 
 pub use super::checks::{
-    Checks, Level, Priority, Reaction, Reacts, RowChecks, SchemaChecks, Switch, Thresholds, TypeWeights,
-    Weight,
+    Checks, Level, Priority, Reaction, Reacts, RowChecks, SCHEMA_FINDINGS, SchemaChecks, Switch, Thresholds,
+    TypeWeights, Weight,
 };
 
 /// The whole configuration.

@@ -5,23 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::address::Address;
 use super::load::suggestion;
-use super::settings::{Config, Consistency, Notifier, Pair, Role, Table};
+use super::settings::{Config, Consistency, Notifier, Pair, Role, SCHEMA_FINDINGS, Table};
 use super::tree::Step;
 use super::units;
 use crate::value::recipe::Normalize;
-
-/// What a reaction can wait for.
-const FINDINGS: [&str; 9] = [
-    "column_missing",
-    "column_added",
-    "type_changed",
-    "nullability_changed",
-    "key_changed",
-    "order_changed",
-    "default_changed",
-    "untagged_version",
-    "duplicate_keys",
-];
 
 type Report<'a> = &'a mut dyn FnMut(Vec<Step>, String);
 
@@ -151,10 +138,12 @@ fn check_pair(config: &Config, pair: &Pair, at: &dyn Fn(&[&str]) -> Vec<Step>, r
         report(at(&["schedule", "schema"]), "it is scheduled, but `checks.schema` is off".into());
     }
     for (index, reaction) in pair.react.iter().enumerate() {
-        for when in reaction.when.iter().filter(|when| !FINDINGS.contains(&when.as_str())) {
+        // What a reaction can wait for.
+        let known: Vec<&str> = SCHEMA_FINDINGS.into_iter().chain(["duplicate_keys"]).collect();
+        for when in reaction.when.iter().filter(|when| !known.contains(&when.as_str())) {
             let mut path = at(&["react"]);
             path.extend([Step::Index(index), key("when")]);
-            report(path, format!("{when:?} is no finding; {}", suggestion(when, &FINDINGS)));
+            report(path, format!("{when:?} is no finding; {}", suggestion(when, &known)));
         }
     }
 }
