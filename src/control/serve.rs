@@ -257,10 +257,12 @@ impl Service {
     ) -> Led {
         let mut pruned = 0;
         let now = self.clock.now();
-        for (pair, level, slot) in done {
-            let Some(level) = Level::of(&level) else { continue };
-            if let Some(schedule) = self.schedule(&pair, level) {
-                plan.tasks.insert((pair, level), Task::new(schedule, Some(slot), now));
+        let done: BTreeMap<(&str, &str), i64> =
+            done.iter().map(|(pair, level, slot)| ((pair.as_str(), level.as_str()), *slot)).collect();
+        // All of them: what ran when a lease was lost runs no longer.
+        for (key, task) in &mut plan.tasks {
+            if let Some(schedule) = self.schedule(&key.0, key.1) {
+                *task = Task::new(schedule, done.get(&(key.0.as_str(), key.1.word())).copied(), now);
             }
         }
         self.metrics.leader.set(1.0);

@@ -85,6 +85,10 @@ impl Store {
         let pool = AnyPoolOptions::new()
             .max_connections(if is_sqlite { 4 } else { 8 })
             .acquire_timeout(PATIENCE)
+            // Where SQLite has rolled back by itself (a full disk), the driver still believes in the transaction.
+            .before_acquire(|connection, _| {
+                Box::pin(async move { Ok(!sqlx::Connection::is_in_transaction(connection)) })
+            })
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     use sqlx::Executor as _;
@@ -189,8 +193,10 @@ fn is_busy(error: &sqlx::Error) -> bool {
 /// The store's URL without password and options.
 fn shown(url: &str) -> String {
     match url::Url::parse(url) {
-        Ok(parsed) if parsed.has_host() => address::connection_name(&parsed),
-        _ => url.to_string(),
+        _ if url.starts_with("sqlite:") => url.to_string(),
+        Ok(parsed) => address::connection_name(&parsed),
+        // It may hold a password.
+        Err(_) => "postgres://…".into(),
     }
 }
 
