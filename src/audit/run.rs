@@ -22,12 +22,8 @@ use crate::schema;
 use crate::state::{self, Clock, Store, Tx, failpoint, lease, outbox};
 use crate::value::shape::TableShape;
 
-/// How long a lease on a level lasts; it is renewed while the run lasts.
-const LEASE: i64 = 30_000_000;
 /// How often a lease that another holds is asked for.
 const ASKED_AGAIN: Duration = Duration::from_millis(200);
-/// How often it is renewed.
-const RENEWED: Duration = Duration::from_secs(10);
 
 /// A pair with the means to read it.
 #[derive(Clone)]
@@ -103,11 +99,8 @@ impl Measured {
 }
 
 impl Auditor {
-    /// Runs a level. `bucket` says which run it is: a second one of the same bucket replaces the first. `slot` is the time
-    /// of the schedule that it was due at.
-    ///
-    /// An error means that the state could not be written; whatever goes wrong at the tables is a result.
-    pub async fn run(
+    /// One run, as [`Auditor::check`] says.
+    async fn run(
         &self,
         watched: &Watched,
         level: Level,
@@ -130,7 +123,7 @@ impl Auditor {
         let mut tx = loop {
             let now = self.clock.now();
             let mut tx = self.store.begin().await?;
-            if lease::take(&mut tx, &lease, &run.id, now, now + LEASE).await? {
+            if lease::take(&mut tx, &lease, &run.id, now, now + lease::LASTS).await? {
                 break tx;
             }
             drop(tx);
@@ -181,8 +174,13 @@ impl Auditor {
         Ok(Ran { run, status, results: measured.results, incident })
     }
 
-    /// Runs a level like [`Auditor::run`]. A sample that fails is followed by a look at all rows, where the pair wants that:
-    /// a sample tells that something is wrong, and not where.
+    /// Runs a level. `bucket` says which run it is: a second one of the same bucket replaces the first. `slot` is the time
+    /// of the schedule that it was due at.
+    ///
+    /// An error means that the state could not be written; whatever goes wrong at the tables is a result.
+    ///
+    /// A sample that fails is followed by a look at all rows, where the pair wants that: a sample tells that something is
+    /// wrong, and not where.
     pub async fn check(
         &self,
         watched: &Watched,
@@ -209,8 +207,8 @@ impl Auditor {
     /// Renews a lease for as long as it is polled; ends only when it is lost.
     async fn keep(&self, lease: &str, holder: &str) -> state::Error {
         loop {
-            tokio::time::sleep(RENEWED).await;
-            match self.renew(lease, holder).await {
+            tokio::time::sleep(lease::RENEWED).await;
+            match lease::claim(&self.store, lease, holder, self.clock.now()).await {
                 Ok(true) => {}
                 Ok(false) => {
                     return state::Error {
@@ -224,14 +222,6 @@ impl Auditor {
                 Err(_) => {}
             }
         }
-    }
-
-    async fn renew(&self, lease: &str, holder: &str) -> state::Result<bool> {
-        let now = self.clock.now();
-        let mut tx = self.store.begin().await?;
-        let mine = lease::take(&mut tx, lease, holder, now, now + LEASE).await?;
-        tx.commit().await?;
-        Ok(mine)
     }
 
     async fn measure(&self, watched: &Watched, level: Level, bucket: i64) -> state::Result<Measured> {
@@ -636,7 +626,7 @@ fn is_wanted(pair: &Pair, column: &str, is_target: bool) -> bool {
     let columns = &pair.columns;
     let included = columns.include.as_ref().is_none_or(|include| {
         include.iter().any(|name| {
-            let there = if is_target { columns.rename.get(name).unwrap_or(name) } else { name };
+            let there = if is_target { columns.in_target(name) } else { name };
             there == column
         })
     });

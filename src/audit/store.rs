@@ -127,26 +127,14 @@ fn run(row: &AnyRow) -> Run {
     }
 }
 
-/// The latest runs of a pair, or of all, the latest first.
-pub async fn runs(store: &Store, pair: Option<&str>, most: i64) -> Result<Vec<Run>> {
-    let rows = match pair {
-        Some(pair) => {
-            store
-                .rows(
-                    "select id, pair, level, bucket, started, ended, status, rows_compared from drift_run where pair = $1 order by started desc, level limit $2",
-                    &[pair.into(), most.into()],
-                )
-                .await?
-        }
-        None => {
-            store
-                .rows(
-                    "select id, pair, level, bucket, started, ended, status, rows_compared from drift_run order by started desc, pair, level limit $1",
-                    &[most.into()],
-                )
-                .await?
-        }
-    };
+/// The latest runs of a pair, the latest first.
+pub async fn runs(store: &Store, pair: &str, most: i64) -> Result<Vec<Run>> {
+    let rows = store
+        .rows(
+            "select id, pair, level, bucket, started, ended, status, rows_compared from drift_run where pair = $1 order by started desc, level limit $2",
+            &[pair.into(), most.into()],
+        )
+        .await?;
     Ok(rows.iter().map(run).collect())
 }
 

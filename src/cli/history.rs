@@ -23,7 +23,7 @@ pub(super) async fn run(global: &Global, args: &HistoryArgs) -> Exit {
         Ok(opened) => opened,
         Err(exit) => return exit,
     };
-    if !loaded.config.pairs.iter().any(|pair| pair.name == args.pair) {
+    if loaded.config.pair(&args.pair).is_none() {
         global.say(&format!("there is no pair {:?} in the configuration; see drift config", args.pair));
         return Exit::Usage;
     }
@@ -32,7 +32,7 @@ pub(super) async fn run(global: &Global, args: &HistoryArgs) -> Exit {
     let read = async {
         // Not every run has measured this.
         let read = if args.metric.is_some() { args.last.saturating_mul(4) } else { args.last };
-        for run in store::runs(&store, Some(&args.pair), read).await? {
+        for run in store::runs(&store, &args.pair, read).await? {
             if listed.len() as i64 >= args.last {
                 break;
             }

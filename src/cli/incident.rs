@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Exit, Global, print_human, print_json};
 use crate::audit;
 use crate::config::threshold::Span;
-use crate::incident::{Event, Incident, Reason, State, store};
+use crate::incident::{Event, Reason, State, store};
 use crate::report::incident as report;
 use crate::state::{Clock, Result, Store, SystemClock, rfc3339};
 
@@ -131,17 +131,13 @@ async fn list(global: &Global, store: &Store, all: bool) -> Result<Exit> {
     Ok(Exit::Equal)
 }
 
-async fn found(global: &Global, store: &Store, number: i64) -> Result<Option<Incident>> {
-    let mut tx = store.begin().await?;
-    let incident = store::one(&mut tx, number).await?;
-    if incident.is_none() {
-        global.say(&format!("there is no incident {number}; see drift incident list --all"));
-    }
-    Ok(incident)
+fn unknown(global: &Global, number: i64) -> Exit {
+    global.say(&format!("there is no incident {number}; see drift incident list --all"));
+    Exit::Usage
 }
 
 async fn show(global: &Global, store: &Store, number: i64) -> Result<Exit> {
-    let Some(incident) = found(global, store, number).await? else { return Ok(Exit::Usage) };
+    let Some(incident) = store::find(store, number).await? else { return Ok(unknown(global, number)) };
     let events = store::events(store, number).await?;
     let (_, places) = audit::store::evidence(store, &incident.run).await?;
     if global.writes_json() {
@@ -169,11 +165,9 @@ async fn change(
     note: &str,
 ) -> Result<Exit> {
     let now = SystemClock.now();
+    let sender = crate::notify::Sender::new(&loaded.config.notifiers);
     let mut tx = store.begin().await?;
-    let Some(incident) = store::one(&mut tx, number).await? else {
-        global.say(&format!("there is no incident {number}; see drift incident list --all"));
-        return Ok(Exit::Usage);
-    };
+    let Some(incident) = store::one(&mut tx, number).await? else { return Ok(unknown(global, number)) };
     if incident.state == State::Resolved {
         global.say(&format!("incident {number} is over since {}", rfc3339(incident.changed)));
         return Ok(Exit::Usage);
@@ -184,10 +178,8 @@ async fn change(
         audit::store::accept(&mut tx, &incident.pair, now).await?;
     }
     if let Some(news) = news {
-        let pair = loaded.config.pairs.iter().find(|pair| pair.name == incident.pair);
-        let labels = pair.map(|pair| pair.labels.clone()).unwrap_or_default();
-        let names: Vec<String> = loaded.config.notifiers.keys().cloned().collect();
-        audit::tell(&mut tx, &incident, news, &labels, &names, now).await?;
+        let labels = loaded.config.pair(&incident.pair).map(|pair| pair.labels.clone()).unwrap_or_default();
+        audit::tell(&mut tx, &incident, news, &labels, &sender.names(), now).await?;
     }
     tx.commit().await?;
     if global.writes_json() {
@@ -195,7 +187,6 @@ async fn change(
     } else {
         print_human(global, &report::list(std::slice::from_ref(&incident), now));
     }
-    let sender = crate::notify::Sender::new(&loaded.config.notifiers);
     let delivered = crate::control::deliver(store, &sender, &loaded.config, &SystemClock).await?;
     for (notifier, why) in delivered.failures() {
         global.say(&format!("notifier {notifier}: {why}; the message is kept and sent again by the next audit or by drift serve"));

@@ -49,6 +49,13 @@ pub struct Config {
     pub server: Server,
 }
 
+impl Config {
+    /// The pair of that name.
+    pub fn pair(&self, name: &str) -> Option<&Pair> {
+        self.pairs.iter().find(|pair| pair.name == name)
+    }
+}
+
 fn utc() -> Zone {
     Zone(chrono_tz::UTC)
 }
@@ -296,6 +303,13 @@ pub struct Columns {
     pub tolerance: BTreeMap<String, Value>,
     /// Differences of a text column that do not count: trim, rtrim, nfc, casefold, crlf, empty_is_null
     pub normalize: BTreeMap<String, Vec<String>>,
+}
+
+impl Columns {
+    /// The name that a column of the source has in the target.
+    pub fn in_target<'a>(&'a self, column: &'a str) -> &'a str {
+        self.rename.get(column).map_or(column, String::as_str)
+    }
 }
 
 /// A condition in SQL.

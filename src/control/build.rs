@@ -40,7 +40,7 @@ pub fn watched(config: &Config, pair: &Pair) -> Result<Watched, Error> {
     let wants_lag = pair.cutoff.as_ref().is_some_and(|cutoff| cutoff.max_lag.is_some());
     let newest = match age_column(pair).filter(|_| wants_lag) {
         Some(column) => {
-            let there = pair.columns.rename.get(column).map_or(column, String::as_str);
+            let there = pair.columns.in_target(column);
             let (here_where, there_where) = match &pair.condition {
                 None => (None, None),
                 Some(Condition::Both(sql)) => (Some(sql.as_str()), Some(sql.as_str())),

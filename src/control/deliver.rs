@@ -107,8 +107,7 @@ async fn present(store: &Store, config: &Config, message: Message) -> Message {
 }
 
 fn state_of(config: &Config, incident: &Incident) -> Message {
-    let pair = config.pairs.iter().find(|pair| pair.name == incident.pair);
-    let labels = pair.map(|pair| pair.labels.clone()).unwrap_or_default();
+    let labels = config.pair(&incident.pair).map(|pair| pair.labels.clone()).unwrap_or_default();
     audit::message(incident, incident.state.word(), &labels)
 }
 

@@ -217,9 +217,9 @@ impl Task {
     /// What is due now. Of a run, the caller has to tell the end.
     pub(super) fn due(&mut self, now: i64) -> Due {
         let Some(since) = self.at.filter(|at| *at <= now) else { return Due::Nothing };
-        let reached = self.schedule.latest(now.saturating_sub(self.schedule.jitter));
         // The first check of all does not wait for its jitter.
-        let slot = if self.done.is_none() { self.schedule.latest(now) } else { reached };
+        let jitter = if self.done.is_none() { 0 } else { self.schedule.jitter };
+        let slot = self.schedule.latest(now.saturating_sub(jitter));
         let Some(slot) = slot.filter(|slot| self.done.is_none_or(|done| *slot > done)) else {
             self.at =
                 self.done.and_then(|done| self.schedule.next(done)).map(|slot| self.schedule.begins(slot));

@@ -27,10 +27,6 @@ use crate::telemetry::Metrics;
 
 /// The lease of the process that schedules.
 const SCHEDULER: &str = "scheduler";
-/// How long it lasts, in microseconds.
-const LEASE: i64 = 30_000_000;
-/// How often it is renewed, or asked for.
-const RENEWED: Duration = Duration::from_secs(10);
 /// How often a process that stands by asks for it, and messages are looked for that nobody announced.
 const LOOKED: Duration = Duration::from_secs(2);
 /// How long running checks may take after the end was asked for.
@@ -99,10 +95,7 @@ pub(super) type Key = (String, Level);
 struct Watch {
     tasks: BTreeMap<Key, Task>,
     pairs: BTreeMap<String, Arc<Watched>>,
-    budgets: Arc<Budgets>,
-    workers: Arc<Semaphore>,
-    notifiers: Vec<String>,
-    fingerprint: String,
+    shared: Arc<Shared>,
 }
 
 /// What one run came to.
@@ -222,11 +215,7 @@ impl Service {
     }
 
     async fn take_lead(&self) -> state::Result<bool> {
-        let now = self.clock.now();
-        let mut tx = self.store.begin().await?;
-        let mine = lease::take(&mut tx, SCHEDULER, &self.me, now, now + LEASE).await?;
-        tx.commit().await?;
-        Ok(mine)
+        lease::claim(&self.store, SCHEDULER, &self.me, self.clock.now()).await
     }
 
     /// Renews the scheduler's lease; ends when it is lost.
@@ -234,13 +223,13 @@ impl Service {
         // Without an answer for as long as the lease lasts, another may have it.
         let mut renewed = tokio::time::Instant::now();
         loop {
-            tokio::time::sleep(RENEWED).await;
+            tokio::time::sleep(lease::RENEWED).await;
             match self.take_lead().await {
                 Ok(true) => renewed = tokio::time::Instant::now(),
                 Ok(false) => return,
                 Err(error) => {
                     self.trouble(&error);
-                    if renewed.elapsed() > Duration::from_micros(LEASE.unsigned_abs()) {
+                    if renewed.elapsed() > Duration::from_micros(lease::LASTS.unsigned_abs()) {
                         return;
                     }
                 }
@@ -272,12 +261,17 @@ impl Service {
         tokio::pin!(lost);
         let led = loop {
             let now = self.clock.now();
-            let shared = plan.shared();
             for (key, task) in &mut plan.tasks {
                 match task.due(now) {
                     Due::Run { slot, since } => {
                         if let Some(watched) = plan.pairs.get(&key.0) {
-                            running.push(self.start(Arc::clone(watched), shared.clone(), key, slot, since));
+                            running.push(self.start(
+                                Arc::clone(watched),
+                                Arc::clone(&plan.shared),
+                                key,
+                                slot,
+                                since,
+                            ));
                         }
                     }
                     Due::LeftOut => {
@@ -361,7 +355,7 @@ impl Service {
     fn start(
         &self,
         watched: Arc<Watched>,
-        shared: Shared,
+        shared: Arc<Shared>,
         key: &Key,
         slot: i64,
         since: i64,
@@ -371,15 +365,15 @@ impl Service {
             let loaded = self.loaded();
             // The servers' budgets first: who waits for a busy server must not keep a worker from the others.
             let _permits = shared.budgets.take(&loaded.config, &watched.pair).await;
-            let Ok(_worker) = shared.workers.acquire_owned().await else {
+            let Ok(_worker) = shared.workers.acquire().await else {
                 return Ended { key, end: End::Again };
             };
             let begun = self.clock.now();
             let auditor = Auditor {
                 store: self.store.clone(),
                 clock: Arc::clone(&self.clock),
-                notifiers: shared.notifiers,
-                config: shared.fingerprint,
+                notifiers: shared.notifiers.clone(),
+                config: shared.fingerprint.clone(),
                 threads: threads(&loaded.config, &watched.pair),
                 patience: Duration::ZERO,
             };
@@ -535,8 +529,7 @@ impl Service {
 
     fn schedule(&self, pair: &str, level: Level) -> Option<Schedule> {
         let loaded = self.loaded();
-        let pair = loaded.config.pairs.iter().find(|known| known.name == pair)?;
-        scheduled(&loaded, pair, level)
+        scheduled(&loaded, loaded.config.pair(pair)?, level)
     }
 
     /// What the configuration in use means; tasks that were there before go on.
@@ -570,10 +563,12 @@ impl Service {
         Ok(Watch {
             tasks,
             pairs,
-            budgets: Arc::new(Budgets::of(config)),
-            workers: Arc::new(Semaphore::new(config.server.workers as usize)),
-            notifiers,
-            fingerprint: loaded.fingerprint(),
+            shared: Arc::new(Shared {
+                budgets: Budgets::of(config),
+                workers: Semaphore::new(config.server.workers as usize),
+                notifiers,
+                fingerprint: loaded.fingerprint(),
+            }),
         })
     }
 
@@ -617,10 +612,9 @@ enum Led {
 }
 
 /// What all runs of one reading of the configuration share.
-#[derive(Clone)]
 struct Shared {
-    budgets: Arc<Budgets>,
-    workers: Arc<Semaphore>,
+    budgets: Budgets,
+    workers: Semaphore,
     notifiers: Vec<String>,
     fingerprint: String,
 }
@@ -629,15 +623,6 @@ impl Watch {
     fn size(&self) -> String {
         let checks = counted(self.tasks.len() as u64, "check", "checks");
         format!("{checks} of {}", counted(self.pairs.len() as u64, "pair", "pairs"))
-    }
-
-    fn shared(&self) -> Shared {
-        Shared {
-            budgets: Arc::clone(&self.budgets),
-            workers: Arc::clone(&self.workers),
-            notifiers: self.notifiers.clone(),
-            fingerprint: self.fingerprint.clone(),
-        }
     }
 }
 

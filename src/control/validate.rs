@@ -30,7 +30,7 @@ pub async fn validate(config: &Config) -> Vec<Finding> {
             }
         };
         let age = audit::age_column(pair).map(|column| {
-            let there = pair.columns.rename.get(column).map_or(column, String::as_str);
+            let there = pair.columns.in_target(column);
             [column.to_string(), there.to_string()]
         });
         let subject = Subject {

@@ -56,7 +56,7 @@ pub async fn gather(store: &Store, pairs: &[String], now: i64) -> Result<Watched
     let mut out = Vec::new();
     for name in pairs {
         let mut by_level: BTreeMap<String, Vec<Run>> = BTreeMap::new();
-        for run in runs::runs(store, Some(name), READ).await? {
+        for run in runs::runs(store, name, READ).await? {
             if run.ended.is_some() {
                 by_level.entry(run.level.clone()).or_default().push(run);
             }

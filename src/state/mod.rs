@@ -186,8 +186,12 @@ async fn first_look(options: &AnyConnectOptions, is_sqlite: bool) -> std::result
 
 /// Whether SQLite says that another process holds the file.
 fn is_busy(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|e| e.code().map(|code| code.to_string()));
-    matches!(code.as_deref(), Some("5" | "261" | "517"))
+    matches!(code(error).as_deref(), Some("5" | "261" | "517"))
+}
+
+/// The engine's own code of an error.
+fn code(error: &sqlx::Error) -> Option<String> {
+    error.as_database_error()?.code().map(|code| code.to_string())
 }
 
 /// The store's URL without password and options.
@@ -288,7 +292,7 @@ impl Error {
     /// What a driver reports, in words that tell what to do.
     fn of(store: &str, error: &sqlx::Error) -> Error {
         let text = error.to_string();
-        let code = error.as_database_error().and_then(|e| e.code().map(|code| code.to_string()));
+        let code = code(error);
         let has = |part: &str| text.contains(part);
         let hint = match code.as_deref() {
             // SQLite's primary codes, and PostgreSQL's lock_not_available and query_canceled.

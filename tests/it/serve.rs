@@ -452,7 +452,7 @@ pairs:
             if pair == "orders" {
                 expected.extend((0..7).map(|day| ("full".into(), self.start + day * DAY + 5 * HOUR / 2)));
             }
-            let runs = block_on(drift::audit::store::runs(store, Some(pair), 10_000)).expect("runs");
+            let runs = block_on(drift::audit::store::runs(store, pair, 10_000)).expect("runs");
             let mut found: Vec<(String, i64)> =
                 runs.iter().map(|run| (run.level.clone(), run.bucket)).collect();
             assert!(runs.iter().all(|run| run.ended.is_some() && run.started >= run.bucket), "{pair}");

@@ -14,7 +14,6 @@ use crate::support::drift::Drift;
 #[serde(deny_unknown_fields)]
 struct Case {
     case: String,
-    #[allow(dead_code, reason = "for the reader")]
     trouble: String,
     /// How the table `t` is made, by engine.
     source: BTreeMap<String, String>,
@@ -134,7 +133,7 @@ fn run(case: &Case) -> Vec<String> {
         found.extend(incident(&step.audit, &incidents, &mut known));
         wrong.extend(found.iter().map(|what| format!("{}, step {}: {what}", case.case, number + 1)));
         if !found.is_empty() {
-            wrong.push(format!("{document:#}\n{incidents:#}"));
+            wrong.push(format!("{}\n{document:#}\n{incidents:#}", case.trouble.trim()));
         }
     }
     wrong

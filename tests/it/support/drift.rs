@@ -143,7 +143,7 @@ pub struct Running {
 /// A pipe that is read while the process runs.
 struct Drain {
     read: Arc<Mutex<Vec<u8>>>,
-    reader: thread::JoinHandle<()>,
+    reader: Option<thread::JoinHandle<()>>,
 }
 
 impl Drop for Running {
@@ -216,15 +216,13 @@ fn drain(mut pipe: impl Read + Send + 'static) -> Drain {
             }
         }
     });
-    Drain { read, reader }
+    Drain { read, reader: Some(reader) }
 }
 
 impl Drain {
     /// Everything, once the process has ended.
     fn text(&mut self) -> String {
-        while !self.reader.is_finished() {
-            thread::sleep(Duration::from_millis(1));
-        }
+        self.reader.take().expect("nobody has waited before").join().expect("the reader's end");
         let bytes = std::mem::take(&mut *self.read.lock().expect("the reader's end"));
         String::from_utf8(bytes).expect("output in UTF-8")
     }
